@@ -18,7 +18,7 @@ mod sources;
 
 pub(crate) use connect::connect;
 pub(crate) use disconnect::disconnect;
-pub(crate) use refresh::{WORD as REFRESH_WORD, helper, refresh};
+pub(crate) use refresh::refresh;
 pub(crate) use show::show;
 
 #[derive(Args)]
@@ -34,7 +34,7 @@ pub(crate) struct ConnectArgs {
     /// A file with the client secret of your app; - is standard input
     #[arg(long, value_name = "FILE")]
     client_secret_file: Option<PathBuf>,
-    /// The port the browser comes back to
+    /// The port that the browser is redirected to
     #[arg(long, value_name = "N", conflicts_with = "tokens")]
     port: Option<u16>,
     /// Show the address instead of opening a browser
@@ -58,13 +58,13 @@ pub(crate) struct AccountsArgs {
 pub(crate) struct DisconnectArgs {
     /// The service, such as whoop
     service: String,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long)]
     yes: bool,
     /// Keep the records that were fetched
     #[arg(long)]
     keep_data: bool,
-    /// Wipe here even where the service cannot be told
+    /// Wipe here without revoking consent at the service
     #[arg(long)]
     no_revoke: bool,
 }
@@ -72,10 +72,10 @@ pub(crate) struct DisconnectArgs {
 #[derive(Args)]
 pub(crate) struct RefreshArgs {
     service: String,
-    /// How many processes are to be started before the refresh
+    /// How many processes to start before the refresh
     #[arg(long, default_value_t = 0)]
     hops: u32,
-    /// The process that must have ended first
+    /// The process that must end first
     #[arg(long)]
     after: Option<i32>,
 }
@@ -83,12 +83,13 @@ pub(crate) struct RefreshArgs {
 fn find(name: &str) -> Result<(&'static Service, &'static Account)> {
     services::with_accounts().find(|(service, _)| service.name == name).ok_or_else(|| {
         let known: Vec<&str> = services::with_accounts().map(|(service, _)| service.name).collect();
-        anyhow!("unknown service `{name}`\nhint: there is `{}`", known.join("`, `"))
+        let near = policy::did_you_mean(name, known.iter().copied());
+        anyhow!("unknown service `{name}`{near}\nhint: there is `{}`", known.join("`, `"))
     })
 }
 
 impl ConnectArgs {
-    /// As if nothing but the service was said.
+    /// Only the service; every option has its default.
     pub(crate) fn of(service: &str) -> ConnectArgs {
         ConnectArgs {
             service: service.to_owned(),
@@ -102,10 +103,10 @@ impl ConnectArgs {
     }
 }
 
-/// One command, one thread.
+/// A single-threaded runtime for one command.
 pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .context("cannot start what waits for the network")
+        .context("cannot start the async runtime")
 }

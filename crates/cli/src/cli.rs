@@ -1,20 +1,21 @@
-//! The arguments of the binary. Each command brings its own; this file gathers them and writes the
-//! first screen of help, grouped by what one wants to do.
+//! The arguments of the binary. Each command declares its own; this file collects them and renders the
+//! first help screen, grouped by intent.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::error::{ContextKind, ErrorKind};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::failure::Ending;
-use crate::logging::LogFormat;
-use crate::output::{ColorWhen, Out, visible_lines};
-use crate::{
-    account, approvals, audit, catalog, clients, data, doctor, grant, personal, policies,
-    reference, run, scan, server, service, shell, status, sync, vault,
+use crate::account;
+use crate::commands::{
+    approvals, audit, catalog, clients, data, doctor, grant, notify, open, personal, policy,
+    reference, scan, server, service, shell, status, sync, up, vault,
 };
+use crate::context::{Global, REFRESH_WORD};
+use crate::failure::Ending;
+use crate::output::{Out, visible_lines};
+use crate::stdio;
 
 #[derive(Parser)]
 #[command(
@@ -31,56 +32,19 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-#[derive(Args)]
-#[command(next_help_heading = "Everywhere")]
-pub(crate) struct Global {
-    /// Where tollgate keeps its files [env: TOLLGATE_HOME]
-    #[arg(long, global = true, value_name = "DIR", env = "TOLLGATE_HOME", hide_env = true)]
-    pub(crate) home: Option<PathBuf>,
-    /// Settings file [default: tollgate.toml in the home]
-    #[arg(long, global = true, value_name = "FILE", env = "TOLLGATE_CONFIG", hide_env = true)]
-    pub(crate) config: Option<PathBuf>,
-    /// Print JSON for programs
-    #[arg(long, global = true)]
-    pub(crate) json: bool,
-    /// Colour: auto, always or never
-    #[arg(
-        long,
-        global = true,
-        value_name = "WHEN",
-        value_enum,
-        default_value_t,
-        hide_default_value = true,
-        hide_possible_values = true
-    )]
-    pub(crate) color: ColorWhen,
-    /// How much to log: error, warn, info, debug
-    #[arg(long, global = true, value_name = "LEVEL", env = "TOLLGATE_LOG", hide_env = true)]
-    pub(crate) log: Option<String>,
-    /// Log lines: human or json
-    #[arg(
-        long,
-        global = true,
-        value_name = "FORMAT",
-        value_enum,
-        env = "TOLLGATE_LOG_FORMAT",
-        hide_env = true,
-        hide_possible_values = true
-    )]
-    pub(crate) log_format: Option<LogFormat>,
-}
-
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Start the gate; with --demo also something to try it on
-    Up(run::UpArgs),
+    /// Start the gate; --demo adds sample servers and accounts
+    Up(up::UpArgs),
+    /// Open the dashboard of the running gate in your browser
+    Open(open::OpenArgs),
     /// Speak MCP on stdin and stdout for one server
-    Stdio(run::StdioArgs),
+    Stdio(stdio::StdioArgs),
     /// Put a policy in front of any command that speaks MCP
-    Wrap(run::WrapArgs),
-    /// Is a gate running, and what does it hold?
+    Wrap(stdio::WrapArgs),
+    /// Show whether a gate is running and what it serves
     Status(status::StatusArgs),
-    /// Find what is wrong and the command that mends it
+    /// Find problems and the command that fixes each
     Doctor(doctor::DoctorArgs),
     /// Start the gate with your session: install, uninstall
     #[command(subcommand)]
@@ -91,64 +55,80 @@ pub(crate) enum Command {
     /// The programs that use MCP servers: list, import, install
     #[command(subcommand)]
     Clients(clients::ClientsCommand),
-    /// What each tool of a server can do, how dangerous, and why
+    /// Show what each tool of a server can do, its risk, and why
     Scan(scan::ScanArgs),
     /// Search a catalogue of servers and tools: show, import
     #[command(subcommand)]
     Catalog(catalog::CatalogCommand),
-    /// Servers behind the gate: add, list, tools, pins, remove
+    /// Servers of the gate: add, list, tools, pins, seal, remove
     #[command(subcommand)]
     Server(server::ServerCommand),
     /// The rules: check, test, explain, simulate, suggest, set
     #[command(subcommand)]
-    Policy(policies::PolicyCommand),
+    Policy(policy::PolicyCommand),
     /// Access for clients: create, list, show, rotate, revoke
     #[command(subcommand)]
     Grant(grant::GrantCommand),
     /// Calls that wait for a human: list, watch, approve, deny
     #[command(subcommand)]
     Approvals(approvals::ApprovalsCommand),
+    /// Messages to your phone, chat or mail: add, list, test
+    #[command(subcommand)]
+    Notify(notify::NotifyCommand),
     /// Sign in to one of your accounts at a service
     Connect(account::ConnectArgs),
     /// Status of your accounts: state, scopes, expiry, last sync
     Accounts(account::AccountsArgs),
-    /// Take consent back and wipe an account and its data
+    /// Revoke consent and wipe an account and its data
     Disconnect(account::DisconnectArgs),
     /// Your five personal services: setup, status, any tool
     #[command(subcommand)]
     Personal(personal::PersonalCommand),
-    /// Bring the local mirror of a service up to date
+    /// Update the local mirror of a service
     Sync(sync::SyncArgs),
-    /// Take in a data export, or another program's data
+    /// Import a data export, or another program's data
     #[command(subcommand)]
     Import(sync::ImportCommand),
-    /// What changed in your data since a time
+    /// Show what changed in your data since a time
     Events(sync::EventsArgs),
-    /// Take your data out as CSV, JSON lines or Parquet
-    Export(data::ExportArgs),
+    /// Export your data as CSV, JSON lines or Parquet
+    Export(data::DataExportArgs),
     /// Query your data with SQL (read-only)
     Sql(data::SqlArgs),
+    /// Write a report of your health data as one page
+    Report(data::ReportArgs),
     /// Delete everything tollgate keeps here
     Purge(data::PurgeArgs),
     /// What happened: tail, search, verify, checkpoint, export
     #[command(subcommand)]
     Audit(audit::AuditCommand),
-    /// Print completions for a shell
+    /// Print shell completions (`man`: the manual page)
     Completions(shell::CompletionsArgs),
     /// Print the manual page
+    #[command(hide = true)]
     Man,
     /// Print help, also for one command: `tollgate help server add`
     #[command(hide = true)]
     Help(HelpArgs),
     /// Stand in for a service on loopback, for tests and benchmarks
+    #[cfg(feature = "demo")]
     #[command(hide = true)]
-    Sandbox(run::SandboxArgs),
+    Sandbox(crate::commands::sandbox::SandboxArgs),
     /// Refresh one login
-    #[command(name = account::REFRESH_WORD, hide = true)]
+    #[command(name = REFRESH_WORD, hide = true)]
     Refresh(account::RefreshArgs),
     /// Print a page of the reference
     #[command(name = "__reference", hide = true)]
     Reference(reference::ReferenceArgs),
+}
+
+impl Command {
+    /// The service whose account this command serves on stdio without a gate.
+    pub(crate) fn served(&self) -> Option<&'static str> {
+        let Command::Stdio(args) = self else { return None };
+        let service = connectors::connector(args.server())?;
+        service.account().map(|_| service.name())
+    }
 }
 
 #[derive(Args)]
@@ -178,10 +158,10 @@ pub(crate) fn help(args: &HelpArgs, out: &mut Out) -> Result<Ending> {
     Ok(Ending::Yes)
 }
 
-/// The first screen of help. Every visible command stands in exactly one group; a test says so.
+/// The first screen of help. Every visible command is in exactly one group; a test checks it.
 const GROUPS: &[(&str, &[&str])] = &[
-    ("Run", &["up", "stdio", "wrap", "status", "doctor", "service", "vault", "clients"]),
-    ("Rules", &["server", "policy", "grant", "approvals"]),
+    ("Run", &["up", "open", "stdio", "wrap", "status", "doctor", "service", "vault", "clients"]),
+    ("Rules", &["server", "policy", "grant", "approvals", "notify"]),
     ("Catalogue", &["scan", "catalog"]),
     (
         "Accounts",
@@ -195,11 +175,12 @@ const GROUPS: &[(&str, &[&str])] = &[
             "events",
             "export",
             "sql",
+            "report",
             "purge",
         ],
     ),
     ("History", &["audit"]),
-    ("Shell", &["completions", "man"]),
+    ("Shell", &["completions"]),
 ];
 
 /// The command without the grouped first screen, for generators that read it part by part.
@@ -212,13 +193,13 @@ pub(crate) fn command() -> clap::Command {
     let plain = plain_command();
     let groups = grouped_help(&plain);
     plain.help_template(format!(
-        "{{about}}\n{{usage-heading}} {{usage}}\n{groups}\nEverywhere:\n{{options}}\n\
-         `tollgate help COMMAND` says more. Try `tollgate up --demo` first.\n"
+        "{{about}}\n{{usage-heading}} {{usage}}\n{groups}Everywhere:\n{{options}}\n\
+         Run `tollgate help COMMAND` for details. Try `tollgate up --demo` first.\n"
     ))
 }
 
-/// The command without the variables that are set to nothing: as with those of XDG, that is not set.
-fn command_here() -> clap::Command {
+/// The command without variables that are set to an empty value: as in XDG, empty means unset.
+fn command_without_empty_variables() -> clap::Command {
     let is_empty = |arg: &clap::Arg| {
         arg.get_env().and_then(std::env::var_os).is_some_and(|value| value.is_empty())
     };
@@ -226,26 +207,27 @@ fn command_here() -> clap::Command {
 }
 
 pub(crate) fn parse() -> Cli {
-    let matches = command_here().try_get_matches().or_else(|error| match error.kind() {
-        // A variable counts as an argument there, and whoever set one would get a complaint instead
-        // of the help that everybody else gets.
-        ErrorKind::MissingSubcommand => {
-            command().mut_args(|arg| arg.env(None::<&'static str>)).try_get_matches()
-        }
-        _ => Err(error),
-    });
-    let matches = matches.unwrap_or_else(|error| tamed(helped(error)).exit());
-    Cli::from_arg_matches(&matches).unwrap_or_else(|error| tamed(error).exit())
+    let matches =
+        command_without_empty_variables().try_get_matches().or_else(|error| match error.kind() {
+            // clap counts a variable as an argument, so a user who set one would get an error instead
+            // of the help.
+            ErrorKind::MissingSubcommand => {
+                command().mut_args(|arg| arg.env(None::<&'static str>)).try_get_matches()
+            }
+            _ => Err(error),
+        });
+    let matches = matches.unwrap_or_else(|error| escaped(with_tip(error)).exit());
+    Cli::from_arg_matches(&matches).unwrap_or_else(|error| escaped(error).exit())
 }
 
-/// The words for a mistake that many make, in front of what clap says of it.
-fn helped(error: clap::Error) -> clap::Error {
+/// Adds a tip for a common mistake in front of clap's own text.
+fn with_tip(error: clap::Error) -> clap::Error {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let tip = match error.kind() {
         ErrorKind::UnknownArgument => missing_dashes(&words),
         ErrorKind::InvalidSubcommand => {
             let wrong = error.get(ContextKind::InvalidSubcommand).map(ToString::to_string);
-            wrong.and_then(|wrong| meant(&wrong, &words))
+            wrong.and_then(|wrong| synonym_tip(&wrong, &words))
         }
         _ => None,
     };
@@ -259,7 +241,7 @@ fn helped(error: clap::Error) -> clap::Error {
     clap::Error::raw(error.kind(), format!("{first}\n\n  tip: {tip}\n\n{}\n", rest.trim()))
 }
 
-/// Commands whose own command goes behind `--`.
+/// Commands that take another command after `--`.
 const TAKE_COMMANDS: &[&[&str]] = &[&["server", "add"], &["scan"], &["wrap"]];
 
 fn missing_dashes(words: &[String]) -> Option<String> {
@@ -274,7 +256,7 @@ fn missing_dashes(words: &[String]) -> Option<String> {
     })
 }
 
-/// Words of other programs, and what they are called here: the first that the command has.
+/// Names from other programs and their names here; the first that exists is suggested.
 const SYNONYMS: &[(&str, &[&str])] = &[
     ("delete", &["revoke", "remove", "uninstall", "disconnect"]),
     ("del", &["revoke", "remove", "uninstall"]),
@@ -298,7 +280,7 @@ const SYNONYMS: &[(&str, &[&str])] = &[
     ("logout", &["disconnect"]),
 ];
 
-fn meant(wrong: &str, words: &[String]) -> Option<String> {
+fn synonym_tip(wrong: &str, words: &[String]) -> Option<String> {
     let mut command = plain_command();
     for word in words.iter().take_while(|word| *word != wrong) {
         if let Some(next) = command.find_subcommand(word) {
@@ -310,8 +292,8 @@ fn meant(wrong: &str, words: &[String]) -> Option<String> {
     Some(format!("did you mean `{found}`?"))
 }
 
-/// Words of a command line are repeated in complaints about them, and may come from anywhere.
-fn tamed(error: clap::Error) -> clap::Error {
+/// Errors repeat words of the command line, which may hold control characters.
+fn escaped(error: clap::Error) -> clap::Error {
     let plain = error.render().to_string();
     let shown: Vec<String> = visible_lines(&plain).collect();
     if !error.use_stderr() || plain.lines().eq(shown.iter().map(String::as_str)) {
@@ -324,10 +306,10 @@ fn tamed(error: clap::Error) -> clap::Error {
 fn grouped_help(command: &clap::Command) -> String {
     let mut out = String::new();
     for (group, names) in GROUPS {
-        for (place, name) in names.iter().enumerate() {
+        for (index, name) in names.iter().enumerate() {
             let about = command.find_subcommand(name).and_then(clap::Command::get_about);
             let about = about.map(ToString::to_string).unwrap_or_default();
-            let group = if place == 0 { group } else { "" };
+            let group = if index == 0 { group } else { "" };
             let _ = writeln!(out, "{group:<10}{name:<12}{about}");
         }
     }
@@ -339,7 +321,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_visible_command_stands_in_exactly_one_group() {
+    fn every_visible_command_is_in_exactly_one_group() {
         let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
         let command = Cli::command();
         let mut visible: Vec<&str> = command

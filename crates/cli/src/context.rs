@@ -1,4 +1,4 @@
-//! What every command starts from: the home, the settings file, the clock and the randomness. The
+//! The context of every command: home, settings file, clock and randomness. Opens the stores. The
 //! environment is read here and nowhere deeper.
 
 use std::cell::OnceCell;
@@ -8,35 +8,42 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, anyhow};
-use connectors::{Desk, Locked};
-use gateway::LazyDesk;
+use connectors::LazyContext;
+use connectors::server_login::ServerLogins;
+use connectors::{ConnectorContext, VaultLocked};
 use store::clock::Clock;
 use store::effective::Effective;
 use store::files;
 use store::home::Home;
 use store::ledger::{Ledger, Options, Reader, Retention, SealKey, Sealing};
+use store::logins::Logins;
 use store::random::Random;
 use store::registry::{FileNames, Grant, Origin, PolicyText, Registry, Server, Target};
 use store::settings::Settings;
-use store::vault::{Ask, Vault, ask_nobody};
+use store::vault::{RunProgram, Vault, run_no_program};
 
-use crate::cli::Global;
-use crate::services::{self, Look};
+use crate::services::{self, VariableLookup};
 
+mod global;
+mod helper;
 mod key;
 mod record;
+mod zone;
 
-pub(crate) use key::{KEY_VARIABLE, is_about_the_key, key_is_handed_in};
+pub(crate) use global::Global;
+pub(crate) use helper::{HOPS_OPTION, REFRESH_WORD, own_program};
+pub(crate) use key::is_about_the_key;
+pub(crate) use zone::owners_zone;
 
 /// The folder below which agents may export; an absolute path.
 const EXPORTS_VARIABLE: &str = "TOLLGATE_EXPORTS";
-/// A setting of a home whose accounts are pretended, so that no command asks a real service in it.
+/// Marks a home with demo accounts, so that no command contacts a real service from it.
 pub(crate) const DEMONSTRATION: &str = "demonstration";
-/// Where the services of a demonstration are, as JSON, while it runs.
+/// Addresses of the demo services as JSON, while the demo runs.
 pub(crate) const DEMONSTRATION_SERVICES: &str = "demonstration_services";
-/// What `--home` says unless it is given.
+/// The default of `--home`.
 const OUR_HOME_VARIABLE: &str = "TOLLGATE_HOME";
-/// A second name of the home, for those who come from another WHOOP server.
+/// Another variable for the home, for users of another WHOOP server.
 const HOME_VARIABLE: &str = "WHOOP_MCP_HOME";
 
 #[derive(Clone)]
@@ -45,12 +52,12 @@ pub(crate) struct Context {
     config: Option<PathBuf>,
     pub(crate) clock: Clock,
     pub(crate) random: Random,
-    /// Where the settings of services come from before the settings file is asked.
-    look: Look,
-    /// Whether that was handed in, as by a demonstration for its own sandboxes.
+    /// Settings of services that override the settings file.
+    lookup: VariableLookup,
+    /// Whether the lookup was replaced, as by the demo for its sandboxes.
     has_services: bool,
-    /// How a vault key is had that is not in the home.
-    pub(crate) ask: Ask,
+    /// Fetches a vault key that is not in the home.
+    pub(crate) ask: RunProgram,
 }
 
 impl Context {
@@ -60,28 +67,28 @@ impl Context {
             config: global.config.clone(),
             clock: Clock::System,
             random: Random::System,
-            look: Arc::new(variable),
+            lookup: Arc::new(variable),
             has_services: false,
-            ask: crate::vault::ask,
+            ask: crate::vault_key::fetch,
         }
     }
 
-    /// The same context with another home, for what must not touch the real one, nor a keyring.
+    /// The same context with another home, without access to the real one or to a keyring.
     pub(crate) fn with_home(&self, home: PathBuf) -> Context {
         Context {
             home: Some(home),
             config: None,
             clock: self.clock.clone(),
             random: self.random.clone(),
-            look: Arc::clone(&self.look),
+            lookup: Arc::clone(&self.lookup),
             has_services: self.has_services,
-            ask: ask_nobody,
+            ask: run_no_program,
         }
     }
 
-    /// The same with services elsewhere: what the environment says of the real ones does not count.
-    pub(crate) fn with_services(self, look: Look) -> Context {
-        Context { look, has_services: true, ..self }
+    /// The same with another lookup for services: the environment does not apply.
+    pub(crate) fn with_services(self, lookup: VariableLookup) -> Context {
+        Context { lookup, has_services: true, ..self }
     }
 
     /// `--home`, or the XDG data folder.
@@ -89,30 +96,27 @@ impl Context {
         if let Some(home) = &self.home {
             return Ok(home.clone());
         }
-        let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-        if let Some(home) = set(HOME_VARIABLE) {
+        if let Some(home) = folder_variable(HOME_VARIABLE) {
             return Ok(home);
         }
-        let data = set("XDG_DATA_HOME").filter(|path| path.is_absolute());
-        let data = data.or_else(|| set("HOME").map(|home| home.join(".local/share")));
-        data.map(|data| data.join("tollgate")).ok_or_else(|| {
-            anyhow!("cannot tell where to keep tollgate's files: neither `XDG_DATA_HOME` nor `HOME` is set\nhint: `--home DIR`")
+        default_home().ok_or_else(|| {
+            anyhow!("cannot determine the home of tollgate: neither `XDG_DATA_HOME` nor `HOME` is set\nhint: `--home DIR`")
         })
     }
 
-    /// The home, where it was named with `--home` and not by the environment.
-    pub(crate) fn home_of_the_command_line(&self) -> Option<&Path> {
+    /// The home if it was given with `--home` and not by the environment.
+    pub(crate) fn home_option(&self) -> Option<&Path> {
         let home = self.home.as_deref()?;
         let by_environment = std::env::var_os(OUR_HOME_VARIABLE).is_some_and(|named| named == home);
         (!by_environment).then_some(home)
     }
 
-    /// The settings file that was named, if one was.
+    /// The settings file that was given, if any.
     pub(crate) fn named_settings(&self) -> Option<&Path> {
         self.config.as_deref()
     }
 
-    /// The settings file in use: the one that was named, or the one in the home if it is there.
+    /// The settings file in use: the one that was given, or the one in the home if it exists.
     pub(crate) fn settings_path(&self) -> Result<Option<PathBuf>> {
         if self.config.is_some() {
             return Ok(self.config.clone());
@@ -128,41 +132,41 @@ impl Context {
         }
     }
 
-    /// Opens the home with its registry, making both at the first use.
+    /// Opens the home with its registry; creates both at the first use.
     pub(crate) fn open(&self) -> Result<Stores> {
         self.open_with(self.settings()?)
     }
 
-    /// The same under other settings than those of the file.
+    /// The same with other settings than those of the file.
     pub(crate) fn open_with(&self, settings: Settings) -> Result<Stores> {
         let home = create_home(&self.home_path()?)?;
         if let Some(what) = database_missing(home.path()).filter(|_| has_log(&home)) {
             tracing::error!(
-                "`gate.db` is {what} although this home was used: servers, policies and grants are gone, and an empty one is made; if that was not you, stop and put a copy back"
+                "`gate.db` is {what} although this home was used: servers, policies and grants are gone, and an empty one is created; if you did not remove it, stop and restore a copy"
             );
         }
         let vault = Arc::new(self.open_vault(&home)?);
         let registry = Registry::open(&home, Arc::clone(&vault), self.random.clone())?;
         let settings = Arc::new(settings);
-        let pretends = registry.value(DEMONSTRATION)?.is_some();
-        let look = if pretends && !self.has_services {
-            pretended(&registry, &home)?
+        let is_demo = registry.value(DEMONSTRATION)?.is_some();
+        let lookup = if is_demo && !self.has_services {
+            demo_lookup(&registry, &home)?
         } else {
-            Arc::clone(&self.look)
+            Arc::clone(&self.lookup)
         };
-        let desk = self.desk(&home, vault, &settings, look, pretends);
-        Ok(self.stores(home, registry, settings, desk))
+        let ctx = self.connector_context(&home, vault, &settings, lookup, is_demo);
+        Ok(self.stores(home, registry, settings, ctx))
     }
 
-    /// Opens a home whose key is not to be had, for a server that can say so to its client. Whatever
-    /// is sealed stays so, and nobody works at the desk.
+    /// Opens a home without its key, for a server that can report that to its client. Sealed values stay
+    /// sealed, and the connector context is locked.
     pub(crate) fn open_locked(&self) -> Result<Stores> {
         let settings = Arc::new(self.settings()?);
         let home = create_home(&self.home_path()?)?;
         let vault = Arc::new(Vault::locked(&self.random)?);
         let registry = Registry::open(&home, vault, self.random.clone())?;
-        let desk = Arc::new(LazyDesk::locked(Locked { clock: self.clock.clone() }));
-        Ok(self.stores(home, registry, settings, desk))
+        let ctx = Arc::new(LazyContext::locked(VaultLocked { clock: self.clock.clone() }));
+        Ok(self.stores(home, registry, settings, ctx))
     }
 
     fn stores(
@@ -170,10 +174,14 @@ impl Context {
         home: Home,
         registry: Registry,
         settings: Arc<Settings>,
-        desk: Arc<LazyDesk>,
+        ctx: Arc<LazyContext>,
     ) -> Stores {
         let actor = actor();
+        let store = Logins::at(&home, Arc::clone(registry.vault()), self.random.clone());
+        let helper = helper::refresh_helper(home.path());
+        let (clock, random) = (self.clock.clone(), self.random.clone());
         Stores {
+            logins: Arc::new(ServerLogins::new(store, clock, random, helper)),
             home,
             registry: Arc::new(registry.acting_as(&actor)),
             file_names: settings.names(),
@@ -181,45 +189,45 @@ impl Context {
             clock: self.clock.clone(),
             actor,
             ledger: OnceCell::new(),
-            desk,
+            ctx,
         }
     }
 
-    /// The desk of the connectors. Nothing is opened before somebody works at it.
-    fn desk(
+    /// The context of the connectors. Opens nothing until it is used.
+    fn connector_context(
         &self,
         home: &Home,
         vault: Arc<Vault>,
         settings: &Arc<Settings>,
-        look: Look,
-        pretends: bool,
-    ) -> Arc<LazyDesk> {
+        lookup: VariableLookup,
+        is_demo: bool,
+    ) -> Arc<LazyContext> {
         let (home, settings) = (home.clone(), Arc::clone(settings));
         let (clock, random) = (self.clock.clone(), self.random.clone());
-        Arc::new(LazyDesk::new(move || {
-            let whoop = settings.services.get(connectors::whoop::NAME);
-            let allowed = whoop.and_then(|whoop| whoop.exports.clone());
-            let settings = services::settings(&look, &settings).map_err(|e| e.to_string())?;
+        Arc::new(LazyContext::new(move || {
+            let allowed = services::allowed_exports(&settings);
+            let settings = services::settings(&lookup, &settings).map_err(|e| e.to_string())?;
             let (clock, random) = (clock.clone(), random.clone());
-            let mut desk = Desk::open(&home, Arc::clone(&vault), clock, random, settings)
-                .map_err(|e| e.to_string())?;
-            if pretends {
-                desk.http = desk.http.staying_here();
+            let mut ctx =
+                ConnectorContext::open(&home, Arc::clone(&vault), clock, random, settings)
+                    .map_err(|e| e.to_string())?;
+            if is_demo {
+                ctx.http = ctx.http.loopback_only();
             }
-            desk.helper = crate::account::helper(home.path());
-            desk.tilde = std::env::var_os("HOME").map(PathBuf::from);
+            ctx.set_state(helper::refresh_helper(home.path()));
+            ctx.tilde = std::env::var_os("HOME").map(PathBuf::from);
             if let Some(folder) = exports_folder() {
-                desk.exports = folder;
+                ctx.exports = folder;
             }
-            desk.exports_allowed = allowed;
-            Ok(desk)
+            ctx.exports_allowed = allowed;
+            Ok(ctx)
         }))
     }
 }
 
-/// The sandboxes of a demonstration that runs on this home. Without one nothing is anywhere, and the real
-/// services are not asked in its place.
-fn pretended(registry: &Registry, home: &Home) -> Result<Look> {
+/// The sandboxes of the demo that runs on this home. Without a running demo no service has an address, so
+/// that real services are not contacted.
+fn demo_lookup(registry: &Registry, home: &Home) -> Result<VariableLookup> {
     let runs = crate::running::all(home.path()).iter().any(|gate| gate.url.is_some());
     let text = registry.value(DEMONSTRATION_SERVICES)?.filter(|_| runs);
     let services: BTreeMap<String, String> =
@@ -227,27 +235,38 @@ fn pretended(registry: &Registry, home: &Home) -> Result<Look> {
     Ok(Arc::new(move |name: &str| services.get(name).cloned()))
 }
 
-/// Makes the home, or says what to do with one that is the public server's.
+/// The home if neither `--home` nor a variable names one.
+pub(crate) fn default_home() -> Option<PathBuf> {
+    let data = folder_variable("XDG_DATA_HOME").filter(|path| path.is_absolute());
+    let data = data.or_else(|| folder_variable("HOME").map(|home| home.join(".local/share")))?;
+    Some(data.join("tollgate"))
+}
+
+fn folder_variable(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+/// Creates the home. Refuses the folder of the `whoop-mcp` server with a hint.
 fn create_home(path: &Path) -> Result<Home> {
     Home::create(path).map_err(|error| {
         let holds = |name: &str| path.join(name).is_file();
-        let is_public = !holds("gate.db") && (holds("whoop.db") || holds("tokens.json"));
-        if !is_public {
+        let is_whoop_mcp = !holds("gate.db") && (holds("whoop.db") || holds("tokens.json"));
+        if !is_whoop_mcp {
             return error.into();
         }
         let shown = path.display();
         anyhow!(
-            "`{shown}` is the folder of `whoop-mcp`, not a home of tollgate\nhint: unset `{HOME_VARIABLE}`, then `tollgate import whoop-mcp {shown}` takes its login and records over"
+            "`{shown}` is the folder of `whoop-mcp`, not a home of tollgate\nhint: unset `{HOME_VARIABLE}`, then `tollgate import whoop-mcp {shown}` imports its login and records"
         )
     })
 }
 
-/// Where agents' exports go, if not below the home.
+/// The folder for exports of agents, if not in the home.
 fn exports_folder() -> Option<PathBuf> {
     std::env::var_os(EXPORTS_VARIABLE).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
-/// How `gate.db` is missing, if it is. One of no bytes holds no more than none at all.
+/// How `gate.db` is missing, if it is. An empty file counts as missing.
 pub(crate) fn database_missing(home: &Path) -> Option<&'static str> {
     let file = home.join("gate.db");
     match std::fs::metadata(&file) {
@@ -268,19 +287,19 @@ pub(crate) fn load_settings(path: &Path) -> Result<Settings> {
     load_settings_noting(path, &|_| {})
 }
 
-/// The same for one who wants to know of each file just before it is read, also of one that cannot be.
+/// The same; calls `note` for each file just before it is read, even if it cannot be read.
 pub(crate) fn load_settings_noting(path: &Path, note: &dyn Fn(&Path)) -> Result<Settings> {
     let shown = path.display();
     note(path);
     let text = read_text(path).with_context(|| format!("cannot read settings `{shown}`"))?;
     let folder = path.parent().unwrap_or(Path::new(""));
-    // A path in the settings file is taken from the folder the file stands in.
-    let read_beside = |file: &Path| {
+    // A path in the settings file is relative to the folder of the file.
+    let read_relative = |file: &Path| {
         let file = folder.join(file);
         note(&file);
         read_text(&file)
     };
-    Settings::load(&text, &variable, &read_beside)
+    Settings::load(&text, &variable, &read_relative)
         .with_context(|| format!("cannot use settings `{shown}`"))
 }
 
@@ -288,13 +307,13 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// A text file that the owner names. A pipe, or one without end such as `/dev/zero`, is refused.
+/// Reads a text file that the owner named. Refuses pipes and endless files such as `/dev/zero`.
 pub(crate) fn read_text(path: &Path) -> io::Result<String> {
     const BYTES_MAX: u64 = 8 << 20;
     files::read_text(path, BYTES_MAX)
 }
 
-/// Who is acting, for the audit rows of owner's acts.
+/// The user, for audit rows of the owner's actions.
 fn actor() -> String {
     let name = ["USER", "LOGNAME"].iter().find_map(|name| variable(name).filter(|v| !v.is_empty()));
     let name = name.unwrap_or_else(|| format!("uid {}", rustix::process::geteuid().as_raw()));
@@ -311,7 +330,8 @@ pub(crate) struct Stores {
     actor: String,
     /// Opened by the first command that needs it: reading a policy needs no audit log.
     ledger: OnceCell<Arc<Ledger>>,
-    desk: Arc<LazyDesk>,
+    ctx: Arc<LazyContext>,
+    logins: Arc<ServerLogins>,
 }
 
 impl Stores {
@@ -327,17 +347,22 @@ impl Stores {
         &self.actor
     }
 
-    /// Where connectors work: the owner's accounts, records and settings of services.
-    pub(crate) fn desk(&self) -> Result<Arc<Desk>> {
-        self.desk.get().map_err(|why| anyhow!(why.to_string()))
+    /// The environment of the connectors: accounts, records and settings of services.
+    pub(crate) fn connector_context(&self) -> Result<Arc<ConnectorContext>> {
+        self.ctx.get().map_err(|why| anyhow!(why.to_string()))
     }
 
     /// The same for a gate, which opens it at the first call of a built-in server.
-    pub(crate) fn lazy_desk(&self) -> Arc<LazyDesk> {
-        Arc::clone(&self.desk)
+    pub(crate) fn lazy_context(&self) -> Arc<LazyContext> {
+        Arc::clone(&self.ctx)
     }
 
-    /// The registry and the settings file as one, as the gate sees them.
+    /// The logins at servers that want OAuth.
+    pub(crate) fn logins(&self) -> Arc<ServerLogins> {
+        Arc::clone(&self.logins)
+    }
+
+    /// The registry and the settings file merged, as the gate does it.
     pub(crate) fn effective(&self) -> Result<Effective> {
         Ok(Effective::merge_closed(self.registry.snapshot()?, Arc::clone(&self.settings)))
     }
@@ -350,10 +375,10 @@ impl Stores {
         Ok(self.effective()?.policies.into_values().collect())
     }
 
-    /// The rules that a built-in server brings along, where they count: on a grant of the registry
-    /// that names none. In the settings file `false` says that there shall be none.
+    /// The built-in policy of a built-in server, if it applies: to a grant of the registry without a
+    /// policy. In the settings file, `false` means no policy.
     pub(crate) fn own_policy(&self, grant: &Grant, server: &str) -> Result<Option<PolicyText>> {
-        let named = grant.holding(server).is_none_or(|holding| holding.policy.is_some());
+        let named = grant.access(server).is_none_or(|access| access.policy.is_some());
         if named || grant.origin == Origin::File {
             return Ok(None);
         }
@@ -361,13 +386,13 @@ impl Stores {
         let target = servers.into_iter().find(|known| known.name == server).map(|s| s.target);
         Ok(match target {
             Some(Target::Builtin { service }) => {
-                connectors::service(&service).and_then(gateway::own_policy)
+                connectors::connector(&service).and_then(gateway::own_policy)
             }
             _ => None,
         })
     }
 
-    /// The live grant of a label, wherever it stands.
+    /// The live grant with this label, from the settings file or the registry.
     pub(crate) fn grant(&self, label: &str) -> Result<Grant> {
         match self.settings.grants.get(label) {
             Some(grant) => Ok(grant.clone()),
@@ -375,7 +400,7 @@ impl Stores {
         }
     }
 
-    /// The policy text in force under a name.
+    /// The current policy with this name.
     pub(crate) fn policy(&self, name: &str) -> Result<PolicyText> {
         match self.settings.policies.get(name) {
             Some(policy) => Ok(policy.clone()),
@@ -384,11 +409,11 @@ impl Stores {
     }
 
     pub(crate) fn ledger(&self) -> Result<&Arc<Ledger>> {
-        // Letting old rows go is the running gate's work, not that of every command.
+        // Only a running gate retires old rows.
         self.ledger_with(Retention::default())
     }
 
-    /// The ledger as a gate opens it: it also lets old rows go.
+    /// The ledger as a gate opens it: it also retires old rows.
     pub(crate) fn gate_ledger(&self) -> Result<&Arc<Ledger>> {
         self.ledger_with(self.settings.retention)
     }
@@ -404,14 +429,17 @@ impl Stores {
         let is_sealed = seal.is_some();
         let options = Options { durability, retention, seal, ..Options::default() };
         let ledger = Ledger::open(&self.home.audit(), self.clock.clone(), options)?;
-        // Not before there is a seal: a kill in between must not look like a seal that was removed.
+        // Only after the seal exists: a kill in between must not look like a removed seal.
         if is_sealed && !was_sealed {
             self.registry.log_was_sealed(self.now_us())?;
         }
         let missed = self.missed_in(&ledger)?;
-        // Before anything of this command: what one that was killed changed is a row, too.
+        if missed.is_none() {
+            self.check_rollback(&ledger)?;
+        }
+        // Before any row of this command: changes of a killed command get their rows first.
         self.registry.record_acts(&ledger, self.now_us())?;
-        self.tell_of_loss(missed, &ledger)?;
+        self.record_loss(missed, &ledger)?;
         Ok(self.ledger.get_or_init(|| Arc::new(ledger)))
     }
 }

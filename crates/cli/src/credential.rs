@@ -1,50 +1,52 @@
-//! Where the secrets of a server come from: a prompt, a file or an environment variable. Never the
-//! command line, which every user of the machine can read and the shell remembers.
+//! Reads the secrets of a server from a prompt, a file or an environment variable. Never from the command
+//! line, which every user of the machine can read and which the shell's history keeps.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use store::secret::Secret;
 
-/// A name and where its value is.
+/// The name of a secret and the source of its value.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(crate) struct SecretArg {
     pub(crate) name: String,
-    source: Source,
+    source: SecretSource,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Source {
+enum SecretSource {
     File(PathBuf),
     Variable(String),
     Prompt,
 }
 
-impl Wanted {
-    /// `NAME`, `NAME=@FILE` or `NAME=env:VARIABLE`. What else stands behind `=` is taken for the
-    /// secret itself: it is refused, and not repeated in the message.
-    pub(crate) fn parse(option: &str, text: &str) -> Result<Wanted> {
+impl SecretArg {
+    /// `NAME`, `NAME=@FILE` or `NAME=env:VARIABLE`. Anything else after `=` is taken for the secret
+    /// itself: it is refused and not repeated in the error.
+    pub(crate) fn parse(option: &str, text: &str) -> Result<SecretArg> {
         let Some((name, value)) = text.split_once('=') else {
-            return Ok(Wanted { name: text.to_owned(), source: Source::Prompt });
+            return Ok(SecretArg { name: text.to_owned(), source: SecretSource::Prompt });
         };
         let source = match (value.strip_prefix('@'), value.strip_prefix("env:")) {
-            (Some(file), _) if !file.is_empty() => Source::File(file.into()),
-            (_, Some(variable)) if !variable.is_empty() => Source::Variable(variable.to_owned()),
-            _ if value == "prompt" => Source::Prompt,
+            (Some(file), _) if !file.is_empty() => SecretSource::File(file.into()),
+            (_, Some(variable)) if !variable.is_empty() => {
+                SecretSource::Variable(variable.to_owned())
+            }
+            _ if value == "prompt" => SecretSource::Prompt,
             _ => bail!(
-                "the value of `{name}` stands on the command line, where every user of this machine can read it\n\
-                 hint: `--{option} {name}=@FILE`, `--{option} {name}=env:VARIABLE`, or `--{option} {name}` to be asked\n\
+                "the value of `{name}` is on the command line, where every user of this machine can read it\n\
+                 hint: `--{option} {name}=@FILE`, `--{option} {name}=env:VARIABLE`, or `--{option} {name}` for a prompt\n\
                  hint: the value is in your shell's history now; change it where it was issued"
             ),
         };
-        Ok(Wanted { name: name.to_owned(), source })
+        Ok(SecretArg { name: name.to_owned(), source })
     }
 
     pub(crate) fn fetch(&self) -> Result<Secret> {
         let value = match &self.source {
-            Source::File(path) => read_file(path)?,
-            Source::Variable(variable) => read_variable(variable)?,
-            Source::Prompt => ask(&self.name)?,
+            SecretSource::File(path) => read_file(path)?,
+            SecretSource::Variable(variable) => read_variable(variable)?,
+            SecretSource::Prompt => ask(&self.name)?,
         };
         if value.expose().is_empty() {
             bail!("the value of `{}` is empty", self.name);
@@ -53,7 +55,7 @@ impl Wanted {
     }
 }
 
-fn read_file(path: &Path) -> Result<Secret> {
+pub(crate) fn read_file(path: &Path) -> Result<Secret> {
     const BYTES_MAX: u64 = 64 << 10;
     let shown = path.display();
     let text = store::files::read_text(path, BYTES_MAX)
@@ -62,7 +64,7 @@ fn read_file(path: &Path) -> Result<Secret> {
     Ok(secret)
 }
 
-fn read_variable(variable: &str) -> Result<Secret> {
+pub(crate) fn read_variable(variable: &str) -> Result<Secret> {
     match std::env::var(variable) {
         Ok(value) => Ok(Secret::new(value)),
         Err(std::env::VarError::NotPresent) => {
@@ -91,18 +93,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sources_are_told_apart() {
-        let parse = |text| Wanted::parse("header", text).unwrap().source;
-        assert_eq!(parse("X-Key"), Source::Prompt);
-        assert_eq!(parse("X-Key=prompt"), Source::Prompt);
-        assert_eq!(parse("X-Key=@a=b"), Source::File("a=b".into()));
-        assert_eq!(parse("X-Key=env:KEY"), Source::Variable("KEY".into()));
+    fn sources_are_distinguished() {
+        let parse = |text| SecretArg::parse("header", text).unwrap().source;
+        assert_eq!(parse("X-Key"), SecretSource::Prompt);
+        assert_eq!(parse("X-Key=prompt"), SecretSource::Prompt);
+        assert_eq!(parse("X-Key=@a=b"), SecretSource::File("a=b".into()));
+        assert_eq!(parse("X-Key=env:KEY"), SecretSource::Variable("KEY".into()));
     }
 
     #[test]
     fn a_value_on_the_command_line_is_refused_and_not_repeated() {
         for text in ["X-Key=hunter2", "X-Key=", "X-Key=@", "X-Key=env:"] {
-            let error = Wanted::parse("header", text).unwrap_err().to_string();
+            let error = SecretArg::parse("header", text).unwrap_err().to_string();
             assert!(!error.contains("hunter2"), "{error}");
             assert!(error.contains("--header X-Key=@FILE"), "{error}");
         }

@@ -1,12 +1,12 @@
-//! How a command ends: yes, no, or could not; and how an error is said to a person or a program.
+//! The results of a command (yes, no, could not), and the text and JSON of errors.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use store::registry::{RegistryError, Thing};
+use store::registry::{ObjectKind, RegistryError};
 
-/// The three endings of every command.
+/// The result of a command that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     Yes,
@@ -29,54 +29,42 @@ impl Ending {
 /// The exit code of a command that could not do what was asked.
 pub(crate) const COULD_NOT: u8 = 2;
 
-/// Whoever read our output has enough. Not an error.
-#[derive(Debug)]
-pub(crate) struct ReaderGone;
-
-impl std::fmt::Display for ReaderGone {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("nobody reads the output any more")
-    }
-}
-
-impl std::error::Error for ReaderGone {}
-
-/// An error taken apart: what failed, why, and what to do. Rooms write `\nhint: …` into their
-/// messages; the hints are gathered here so that they always come last.
+/// An error split into what failed, why, and what to do. Crates write `\nhint: …` into their messages; the
+/// hints are collected here so that they always come last.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Account {
+pub(crate) struct ErrorReport {
     error: String,
     caused_by: Vec<String>,
     hints: Vec<String>,
 }
 
-impl Account {
-    pub(crate) fn of(error: &anyhow::Error) -> Account {
+impl ErrorReport {
+    pub(crate) fn of(error: &anyhow::Error) -> ErrorReport {
         let mut messages: Vec<String> = Vec::new();
         let mut hints = Vec::new();
         for cause in error.chain() {
-            hints.extend(cause.downcast_ref().and_then(where_to_look));
+            hints.extend(cause.downcast_ref().and_then(list_hint));
             let message = take_hints(&cause.to_string(), &mut hints);
-            // Many errors repeat the text of their source; saying it twice helps nobody.
-            let said = messages.last().is_some_and(|last| last.ends_with(&message));
-            if !said && !message.is_empty() {
+            // Many errors repeat the text of their source.
+            let is_repeated = messages.last().is_some_and(|last| last.ends_with(&message));
+            if !is_repeated && !message.is_empty() {
                 messages.push(message);
             }
         }
         let mut messages = messages.into_iter();
         let error = messages.next().unwrap_or_else(|| "something went wrong".to_owned());
-        Account { error, caused_by: messages.collect(), hints }
+        ErrorReport { error, caused_by: messages.collect(), hints }
     }
 
-    /// What went wrong, without why.
+    /// What failed, without the causes.
     pub(crate) fn headline(&self) -> &str {
         &self.error
     }
 
-    /// The same for a home that only this command was told of: its hints name it, too.
-    pub(crate) fn at_home(self, context: &crate::context::Context) -> Account {
-        let hints = self.hints.iter().map(|hint| crate::doctor::at_home(hint, context)).collect();
-        Account { hints, ..self }
+    /// Adds `--home` to the commands in the hints.
+    pub(crate) fn at_home(self, home: Option<&std::path::Path>) -> ErrorReport {
+        let hints = self.hints.iter().map(|hint| crate::hints::at_home(hint, home)).collect();
+        ErrorReport { hints, ..self }
     }
 
     pub(crate) fn text(&self, paint: crate::output::Paint) -> String {
@@ -96,12 +84,12 @@ fn shown(message: &str) -> String {
     message.lines().map(crate::output::visible).collect::<Vec<_>>().join("\n  ")
 }
 
-/// A name that leads nowhere: the command that lists those that lead somewhere.
-fn where_to_look(error: &RegistryError) -> Option<String> {
-    let RegistryError::Missing { thing, .. } = error else { return None };
-    match thing {
-        Thing::Server | Thing::Policy | Thing::Grant => {
-            Some(format!("`tollgate {} list` shows those there are", thing.as_str()))
+/// For an unknown name: the command that lists the known ones.
+fn list_hint(error: &RegistryError) -> Option<String> {
+    let RegistryError::Missing { kind, .. } = error else { return None };
+    match kind {
+        ObjectKind::Server | ObjectKind::Policy | ObjectKind::Grant => {
+            Some(format!("`tollgate {} list` shows the known ones", kind.as_str()))
         }
         _ => None,
     }
@@ -124,21 +112,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hints_come_last_and_repeated_causes_are_said_once() {
+    fn hints_come_last_and_repeated_causes_are_shown_once() {
         let low = std::io::Error::other("disk is gone");
         let error = anyhow::Error::new(low)
             .context("cannot open `gate.db`: disk is gone\nhint: mount it")
             .context("cannot list servers\nhint: run `tollgate doctor`");
-        let account = Account::of(&error);
-        assert_eq!(account.error, "cannot list servers");
-        assert_eq!(account.caused_by, ["cannot open `gate.db`: disk is gone"]);
-        assert_eq!(account.hints, ["run `tollgate doctor`", "mount it"]);
+        let report = ErrorReport::of(&error);
+        assert_eq!(report.error, "cannot list servers");
+        assert_eq!(report.caused_by, ["cannot open `gate.db`: disk is gone"]);
+        assert_eq!(report.hints, ["run `tollgate doctor`", "mount it"]);
     }
 
     #[test]
-    fn a_hostile_name_in_an_error_cannot_steer_the_terminal() {
+    fn control_characters_in_an_error_are_escaped() {
         let error = anyhow::anyhow!("no tool `\u{1b}[2Jx`");
-        let text = Account::of(&error).text(crate::output::Paint::PLAIN);
+        let text = ErrorReport::of(&error).text(crate::output::Paint::PLAIN);
         assert_eq!(text, "error: no tool `⟨U+001B⟩[2Jx`\n");
     }
 }

@@ -1,4 +1,4 @@
-//! Log lines on stderr, for people or as JSON. Secrets never reach here: their types print `[secret]`.
+//! Log lines on stderr, as text or JSON. Secrets are never logged: their types print `[secret]`.
 
 mod bounded;
 mod file;
@@ -12,8 +12,8 @@ use tracing_subscriber::EnvFilter;
 
 use crate::output::Paint;
 
-/// Levels, or `target=level`, with commas. The library alone would take a misspelt level for the
-/// name of a target and log nothing.
+/// Comma-separated levels or `target=level`. The library alone would take a misspelt level for a target
+/// and log nothing.
 fn read(rules: &str) -> Option<EnvFilter> {
     let is_level = |word: &str| {
         let known = ["off", "error", "warn", "info", "debug", "trace"];
@@ -23,9 +23,9 @@ fn read(rules: &str) -> Option<EnvFilter> {
     if rules.split(',').all(is_rule) { EnvFilter::try_new(rules).ok() } else { None }
 }
 
-/// A line that cannot be written is dropped. The library would complain of it on stderr and panic when
-/// that fails as well: a client that has closed our stderr, or a full disk, would end the call.
-const COMPLAIN: bool = false;
+/// A line that cannot be written is dropped. The library would report it on stderr and panic if that
+/// fails, too: a closed stderr or a full disk would end the call.
+const LOG_INTERNAL_ERRORS: bool = false;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum LogFormat {
@@ -33,21 +33,21 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// How the server of an account logs, in variables that others of its kind have, too.
-pub(crate) struct Served {
+/// Logging of an account server on stdio, from variables that similar servers also use.
+pub(crate) struct ServerLogging {
     level: Option<String>,
     json: bool,
     file: Option<PathBuf>,
 }
 
-impl Served {
-    /// `look` gives the value of a variable such as `WHOOP_LOG_LEVEL`; `usual` is where the file is
-    /// unless one is named. An empty name means none.
+impl ServerLogging {
+    /// `look` returns a variable such as `WHOOP_LOG_LEVEL`; `usual` is the default log file. An empty
+    /// name means none.
     pub(crate) fn of(
         service: &str,
         usual: Option<PathBuf>,
         look: &dyn Fn(&str) -> Option<String>,
-    ) -> Served {
+    ) -> ServerLogging {
         let look = |name: &str| look(&format!("{}_LOG_{name}", service.to_ascii_uppercase()));
         let json = look("JSON").is_none_or(|word| {
             matches!(word.to_ascii_lowercase().as_str(), "1" | "true" | "yes" | "y" | "on")
@@ -56,10 +56,10 @@ impl Served {
             Some(name) => Some(name).filter(|name| !name.is_empty()).map(PathBuf::from),
             None => usual,
         };
-        Served { level: look("LEVEL"), json, file }
+        ServerLogging { level: look("LEVEL"), json, file }
     }
 
-    /// What is not a level counts as `info`.
+    /// An unknown level counts as `info`.
     fn rules(&self) -> &'static str {
         let level = self.level.as_deref().unwrap_or_default().to_ascii_lowercase();
         match level.as_str() {
@@ -71,36 +71,35 @@ impl Served {
     }
 }
 
-/// What is logged when nobody asked: a command that does one thing says only what went wrong, a
-/// gate that runs for weeks says what it did.
+/// Decides the default level: a one-shot command logs only errors, a running gate also what it does.
 #[derive(Clone, Copy)]
-pub(crate) enum Habit {
+pub(crate) enum ProcessKind {
     OneShot,
-    Runs,
+    Gate,
 }
 
-/// The server of an account logs what each part of a sync brought; a gate that nobody asked for more
-/// says it once for all of them, or its welcome would be gone from the screen.
-const ONCE_FOR_ALL: &str = "connectors::sync::turn=warn";
+/// An account server logs each part of a sync; a gate at the default level logs one line per sync, so that
+/// its welcome stays on the screen.
+const QUIET_SYNC_PARTS: &str = "connectors::sync::job=warn";
 
 /// What to log and how.
-pub(crate) struct Wish {
+pub(crate) struct LogOptions {
     pub(crate) rules: String,
     pub(crate) format: LogFormat,
 }
 
-impl Wish {
-    /// What was asked on the command line counts first, then what the settings say.
+impl LogOptions {
+    /// The command line overrides the settings.
     pub(crate) fn of(
         rules: Option<&str>,
         format: Option<LogFormat>,
-        habit: Habit,
+        kind: ProcessKind,
         settings: Option<&Log>,
-    ) -> Wish {
-        let usual = match (habit, settings) {
-            (Habit::OneShot, _) => "error",
-            (Habit::Runs, None) => "info",
-            (Habit::Runs, Some(log)) => log.level.as_str(),
+    ) -> LogOptions {
+        let usual = match (kind, settings) {
+            (ProcessKind::OneShot, _) => "error",
+            (ProcessKind::Gate, None) => "info",
+            (ProcessKind::Gate, Some(log)) => log.level.as_str(),
         };
         let written = settings.map_or(LogFormat::Human, |log| match log.format {
             settings::LogFormat::Human => LogFormat::Human,
@@ -108,25 +107,25 @@ impl Wish {
         });
         let rules = match rules.filter(|rules| !rules.is_empty()) {
             Some(rules) => rules.to_owned(),
-            None if usual == "info" => format!("{usual},{ONCE_FOR_ALL}"),
+            None if usual == "info" => format!("{usual},{QUIET_SYNC_PARTS}"),
             None => usual.to_owned(),
         };
-        Wish { rules, format: format.unwrap_or(written) }
+        LogOptions { rules, format: format.unwrap_or(written) }
     }
 }
 
-/// Logging of the server of an account. What was asked on the command line counts first.
+/// Logging of an account server. The command line overrides its variables.
 pub(crate) fn start_served(
     rules: Option<&str>,
     format: Option<LogFormat>,
-    served: Served,
+    served: ServerLogging,
 ) -> Result<()> {
     let rules = rules.filter(|rules| !rules.is_empty()).unwrap_or_else(|| served.rules());
     let is_json = format.map_or(served.json, |format| format == LogFormat::Json);
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter(rules)?)
         .with_writer(file::Both::new(served.file))
-        .log_internal_errors(COMPLAIN)
+        .log_internal_errors(LOG_INTERNAL_ERRORS)
         .with_ansi(false);
     let started = if is_json {
         lines.event_format(lines::Lines).try_init()
@@ -142,12 +141,12 @@ fn filter(rules: &str) -> Result<EnvFilter> {
     })
 }
 
-pub(crate) fn start(wish: &Wish, paint: Paint) -> Result<()> {
-    let Wish { rules, format } = wish;
+pub(crate) fn start(options: &LogOptions, paint: Paint) -> Result<()> {
+    let LogOptions { rules, format } = options;
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter(rules)?)
         .with_writer(bounded::Bounded::new(*format))
-        .log_internal_errors(COMPLAIN);
+        .log_internal_errors(LOG_INTERNAL_ERRORS);
     let started = match *format {
         LogFormat::Human => lines.with_ansi(paint.is_on()).with_target(false).try_init(),
         LogFormat::Json => lines.json().flatten_event(true).try_init(),
@@ -175,37 +174,42 @@ mod tests {
     }
 
     #[test]
-    fn the_server_of_an_account_logs_as_its_variables_say() {
+    fn an_account_server_logs_as_its_variables_say() {
         let usual = || Some(PathBuf::from("/home/logs/whoop.log"));
-        let served = Served::of("whoop", usual(), &|_| None);
+        let served = ServerLogging::of("whoop", usual(), &|_| None);
         assert_eq!((served.rules(), served.json, served.file), ("info", true, usual()));
         for (value, rules) in
             [("DEBUG", "debug"), ("Warning", "warn"), ("critical", "error"), ("loud", "info")]
         {
             let look = |name: &str| (name == "WHOOP_LOG_LEVEL").then(|| value.to_owned());
-            assert_eq!(Served::of("whoop", None, &look).rules(), rules);
+            assert_eq!(ServerLogging::of("whoop", None, &look).rules(), rules);
         }
         let look = |name: &str| match name {
             "WHOOP_LOG_JSON" => Some("no".to_owned()),
             "WHOOP_LOG_FILE" => Some(String::new()),
             _ => None,
         };
-        let served = Served::of("whoop", usual(), &look);
+        let served = ServerLogging::of("whoop", usual(), &look);
         assert_eq!((served.json, served.file), (false, None));
     }
 
     #[test]
-    fn the_command_line_counts_before_the_settings() {
+    fn the_command_line_overrides_the_settings() {
         let log = Log { format: settings::LogFormat::Json, level: settings::LogLevel::Debug };
-        let wish = Wish::of(Some("warn"), Some(LogFormat::Human), Habit::Runs, Some(&log));
-        assert_eq!((wish.rules.as_str(), wish.format), ("warn", LogFormat::Human));
-        let wish = Wish::of(None, None, Habit::Runs, Some(&log));
-        assert_eq!((wish.rules.as_str(), wish.format), ("debug", LogFormat::Json));
-        let wish = Wish::of(None, None, Habit::OneShot, Some(&log));
-        assert_eq!(wish.rules, "error", "a command that does one thing stays quiet");
-        let wish = Wish::of(None, None, Habit::Runs, None);
-        assert_eq!(wish.rules, "info,connectors::sync::turn=warn");
-        assert_eq!(Wish::of(Some("info"), None, Habit::Runs, None).rules, "info", "as asked");
-        assert!(read(&wish.rules).is_some());
+        let options =
+            LogOptions::of(Some("warn"), Some(LogFormat::Human), ProcessKind::Gate, Some(&log));
+        assert_eq!((options.rules.as_str(), options.format), ("warn", LogFormat::Human));
+        let options = LogOptions::of(None, None, ProcessKind::Gate, Some(&log));
+        assert_eq!((options.rules.as_str(), options.format), ("debug", LogFormat::Json));
+        let options = LogOptions::of(None, None, ProcessKind::OneShot, Some(&log));
+        assert_eq!(options.rules, "error", "a one-shot command stays quiet");
+        let options = LogOptions::of(None, None, ProcessKind::Gate, None);
+        assert_eq!(options.rules, "info,connectors::sync::job=warn");
+        assert_eq!(
+            LogOptions::of(Some("info"), None, ProcessKind::Gate, None).rules,
+            "info",
+            "as given"
+        );
+        assert!(read(&options.rules).is_some());
     }
 }

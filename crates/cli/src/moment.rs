@@ -1,4 +1,4 @@
-//! Times and spans as people write and read them. The clock itself is handed in.
+//! Parses and formats times and spans. The current time is an argument.
 
 use anyhow::{Result, anyhow, bail};
 use jiff::tz::TimeZone;
@@ -6,10 +6,9 @@ use jiff::{Span, SpanRelativeTo, Timestamp};
 
 const SECOND_US: i64 = 1_000_000;
 
-/// `30d`, `1h 30m`, `90s`. Months and years are refused: they have no one length.
+/// `30d`, `1h 30m`, `90s`. Months and years are refused: their length varies.
 pub(crate) fn parse_seconds(text: &str) -> Result<u64> {
-    let wrong =
-        || anyhow!("`{text}` is not a length of time\nhint: write `90s`, `10m`, `6h`, `30d`");
+    let wrong = || anyhow!("`{text}` is not a time span\nhint: write `90s`, `10m`, `6h`, `30d`");
     let span: Span = text.trim().parse().map_err(|_| wrong())?;
     let length = span.to_duration(SpanRelativeTo::days_are_24_hours()).map_err(|_| wrong())?;
     match u64::try_from(length.as_secs()) {
@@ -23,7 +22,7 @@ pub(crate) fn parse_moment(text: &str, now_us: i64) -> Result<i64> {
     parse_moment_in(&TimeZone::system(), text, now_us)
 }
 
-/// The same, where a date without a zone is one of this zone.
+/// The same; a date without a zone is in this zone.
 pub(crate) fn parse_moment_in(zone: &TimeZone, text: &str, now_us: i64) -> Result<i64> {
     let text = text.trim();
     if let Ok(at) = text.parse::<Timestamp>() {
@@ -45,7 +44,7 @@ pub(crate) fn parse_moment_in(zone: &TimeZone, text: &str, now_us: i64) -> Resul
 pub(crate) fn local(us: i64) -> String {
     match Timestamp::from_microsecond(us) {
         Ok(at) => at.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string(),
-        Err(_) => "(no such time)".to_owned(),
+        Err(_) => "(invalid time)".to_owned(),
     }
 }
 
@@ -53,11 +52,11 @@ pub(crate) fn local(us: i64) -> String {
 pub(crate) fn utc(us: i64) -> String {
     match Timestamp::from_microsecond(us) {
         Ok(at) => format!("{at:.6}"),
-        Err(_) => "(no such time)".to_owned(),
+        Err(_) => "(invalid time)".to_owned(),
     }
 }
 
-/// A length of time in its two largest parts: `2d 3h`, `9m 12s`, `4s`.
+/// A span in its two largest units: `2d 3h`, `9m 12s`, `4s`.
 pub(crate) fn span(seconds: u64) -> String {
     const UNITS: [(u64, &str); 4] = [(86_400, "d"), (3600, "h"), (60, "m"), (1, "s")];
     let mut left = seconds;
@@ -78,26 +77,9 @@ pub(crate) fn ago(then_us: i64, now_us: i64) -> String {
     format!("{} ago", span(seconds_between(then_us, now_us)))
 }
 
-/// Whole seconds from `from` to `to`; none when `to` is not later.
+/// Whole seconds from `from` to `to`; 0 if `to` is not later.
 pub(crate) fn seconds_between(from_us: i64, to_us: i64) -> u64 {
     u64::try_from(to_us.saturating_sub(from_us) / SECOND_US).unwrap_or(0)
-}
-
-/// The hour and weekday a policy sees at `us`, in the owner's zone.
-pub(crate) fn policy_time(us: i64, zone: &TimeZone) -> Result<policy::LocalTime> {
-    use jiff::civil::Weekday as Day;
-    use policy::Weekday;
-    let at = Timestamp::from_microsecond(us)?.to_zoned(zone.clone());
-    let weekday = match at.weekday() {
-        Day::Monday => Weekday::Monday,
-        Day::Tuesday => Weekday::Tuesday,
-        Day::Wednesday => Weekday::Wednesday,
-        Day::Thursday => Weekday::Thursday,
-        Day::Friday => Weekday::Friday,
-        Day::Saturday => Weekday::Saturday,
-        Day::Sunday => Weekday::Sunday,
-    };
-    Ok(policy::LocalTime { hour: u8::try_from(at.hour())?, weekday })
 }
 
 #[cfg(test)]
@@ -106,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_are_read_as_people_write_them() {
+    fn spans_are_parsed() {
         for (text, seconds) in
             [("90s", 90), ("10m", 600), ("1h 30m", 5400), ("30d", 2_592_000), ("2w", 1_209_600)]
         {
@@ -118,14 +100,14 @@ mod tests {
     }
 
     #[test]
-    fn spans_are_shown_in_their_two_largest_parts() {
+    fn spans_are_shown_in_their_two_largest_units() {
         for (seconds, text) in [(0, "0s"), (59, "59s"), (552, "9m 12s"), (90_061, "1d 1h")] {
             assert_eq!(span(seconds), text);
         }
     }
 
     #[test]
-    fn a_moment_is_a_date_or_a_span_back() {
+    fn a_moment_is_a_date_or_a_span_ago() {
         let now_us = 1_794_700_000 * SECOND_US;
         assert_eq!(parse_moment("2h", now_us).unwrap(), now_us - 7200 * SECOND_US);
         assert_eq!(parse_moment("2 hours ago", now_us).unwrap(), now_us - 7200 * SECOND_US);

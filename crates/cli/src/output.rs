@@ -1,10 +1,11 @@
-//! Data goes to stdout, talk goes to stderr. Everything a stranger may have written passes through
-//! [`visible`] on its way to a terminal.
+//! Data goes to stdout, messages go to stderr. Untrusted text passes through [`visible`] before it reaches a
+//! terminal.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fmt::{Display, Write as _};
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use serde::Serialize;
@@ -22,15 +23,27 @@ pub(crate) use paint::{ColorWhen, Paint};
 pub(crate) use progress::Progress;
 pub(crate) use table::{Table, pad, width};
 
-use crate::failure::ReaderGone;
+/// The reader of stdout closed the pipe. Not an error.
+#[derive(Debug)]
+pub(crate) struct ReaderGone;
+
+impl std::fmt::Display for ReaderGone {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the reader of the output is gone")
+    }
+}
+
+impl std::error::Error for ReaderGone {}
 
 /// Where a command writes. Made once in `main`.
 pub(crate) struct Out {
     stdout: RefCell<BufWriter<Stdout>>,
     json: bool,
     paint: Paint,
-    talk_paint: Paint,
+    stderr_paint: Paint,
     is_terminal: bool,
+    /// The home given with `--home`: commands in messages name it, too.
+    home: Option<PathBuf>,
 }
 
 impl Out {
@@ -39,12 +52,18 @@ impl Out {
             stdout: RefCell::new(BufWriter::new(io::stdout())),
             json,
             paint: Paint::new(color, io::stdout().is_terminal()),
-            talk_paint: Paint::new(color, io::stderr().is_terminal()),
+            stderr_paint: Paint::new(color, io::stderr().is_terminal()),
             is_terminal: io::stdout().is_terminal(),
+            home: None,
         }
     }
 
-    /// Did the caller ask for JSON?
+    /// The same; commands in messages name this home.
+    pub(crate) fn naming_home(self, home: Option<&Path>) -> Out {
+        Out { home: home.map(Path::to_owned), ..self }
+    }
+
+    /// Whether `--json` was given.
     pub(crate) fn wants_json(&self) -> bool {
         self.json
     }
@@ -53,8 +72,8 @@ impl Out {
         self.paint
     }
 
-    pub(crate) fn talk_paint(&self) -> Paint {
-        self.talk_paint
+    pub(crate) fn stderr_paint(&self) -> Paint {
+        self.stderr_paint
     }
 
     /// One line of data.
@@ -62,18 +81,18 @@ impl Out {
         written(writeln!(self.stdout.get_mut(), "{line}"))
     }
 
-    /// Data that brings its own line ends, byte for byte.
+    /// Raw data, including its line ends.
     pub(crate) fn raw(&mut self, bytes: &[u8]) -> Result<()> {
         written(self.stdout.get_mut().write_all(bytes))
     }
 
-    /// A fact as indented JSON.
+    /// A value as indented JSON.
     pub(crate) fn json(&mut self, fact: &impl Serialize) -> Result<()> {
         let text = serde_json::to_string_pretty(fact)?;
         self.line(terminal_safe(&text))
     }
 
-    /// One fact of a list that is too long to be held: printed as `json` prints the whole list.
+    /// One item of a list that is too long for memory; the output is that of `json` for the whole list.
     pub(crate) fn json_item(&mut self, nth: usize, fact: &impl Serialize) -> Result<()> {
         let text = serde_json::to_string_pretty(fact)?.replace('\n', "\n  ");
         let before = if nth == 0 { "[\n  " } else { ",\n  " };
@@ -81,12 +100,12 @@ impl Out {
         self.raw(terminal_safe(&text).as_bytes())
     }
 
-    /// Closes a list of so many.
+    /// Closes a list of `count` items.
     pub(crate) fn json_end(&mut self, count: usize) -> Result<()> {
         self.line(if count == 0 { "[]" } else { "\n]" })
     }
 
-    /// A row as one line of JSON, for streams.
+    /// A value as one line of JSON, for streams.
     pub(crate) fn json_line(&mut self, fact: &impl Serialize) -> Result<()> {
         let text = serde_json::to_string(fact)?;
         self.line(terminal_safe(&text))
@@ -97,15 +116,14 @@ impl Out {
         self.raw(text.as_bytes())
     }
 
-    /// How wide the terminal is; nothing where there is none, or where it does not say.
+    /// The width of the terminal; none without a terminal, or if it is unknown.
     fn columns(&self) -> Option<usize> {
         let size = self.is_terminal.then(|| rustix::termios::tcgetwinsize(io::stdout()).ok())??;
         Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
     }
 
-    /// Data with a stranger's texts in it: byte for byte into a file or a pipe, and without anything that
-    /// a terminal may act on onto a terminal.
-    pub(crate) fn foreign(
+    /// Untrusted data: unchanged to a file or a pipe, with control characters escaped to a terminal.
+    pub(crate) fn untrusted(
         &mut self,
         write: impl FnOnce(&mut dyn Write) -> Result<()>,
     ) -> Result<()> {
@@ -121,15 +139,23 @@ impl Out {
         done.map_err(|e| if e.downcast_ref().is_some_and(is_gone) { ReaderGone.into() } else { e })
     }
 
-    /// A line of talk, after the data that came before it. Losing it is no reason to fail.
-    pub(crate) fn say(&self, line: impl Display) {
-        let _ = self.stdout.borrow_mut().flush();
-        let _ = writeln!(io::stderr(), "{line}");
+    /// The text with `--home` in each command.
+    pub(crate) fn with_home(&self, text: &str) -> String {
+        match &self.home {
+            Some(home) => crate::hints::naming_home(text, home),
+            None => text.to_owned(),
+        }
     }
 
-    /// A line of talk that stands out.
+    /// A message on stderr, after the data printed before it. A failed write is ignored.
+    pub(crate) fn say(&self, line: impl Display) {
+        let _ = self.stdout.borrow_mut().flush();
+        let _ = writeln!(io::stderr(), "{}", self.with_home(&line.to_string()));
+    }
+
+    /// A warning on stderr.
     pub(crate) fn warn(&self, line: impl Display) {
-        self.say(format_args!("{} {line}", self.talk_paint.careful("warning:")));
+        self.say(format_args!("{} {line}", self.stderr_paint.careful("warning:")));
     }
 
     pub(crate) fn flush(&mut self) -> Result<()> {
@@ -145,8 +171,8 @@ fn written(result: io::Result<()>) -> Result<()> {
     }
 }
 
-/// JSON in which what a terminal may act on is spelled as an escape. It stands in strings only, so
-/// the meaning stays. The writer of the JSON has taken care of the first 32 characters already.
+/// JSON with control characters escaped. They occur in strings only, so the value stays the same. The JSON
+/// writer has escaped the first 32 characters already.
 fn terminal_safe(json: &str) -> Cow<'_, str> {
     let is_risky = |c: char| !c.is_ascii() && visible(c.encode_utf8(&mut [0; 4])).starts_with('⟨');
     if json.chars().all(|c| c != '\u{7f}' && !is_risky(c)) {
@@ -170,7 +196,7 @@ pub(crate) fn count(n: usize, one: &str) -> String {
     if n == 1 { format!("1 {one}") } else { format!("{n} {one}s") }
 }
 
-/// Several lines of somebody else's text, each made visible, none able to start a new line itself.
+/// The lines of untrusted text, each made visible.
 pub(crate) fn visible_lines(text: &str) -> impl Iterator<Item = String> {
     text.lines().map(visible)
 }
@@ -181,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_on_a_terminal_keeps_its_meaning_and_loses_its_controls() {
+    fn json_on_a_terminal_keeps_its_value_without_control_characters() {
         let value =
             serde_json::json!({ "a\u{9b}2J": "\u{202e}\u{7f}\u{1b}", "日本": "\u{e0041}⟨" });
         let text = serde_json::to_string(&value).unwrap();

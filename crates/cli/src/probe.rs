@@ -1,45 +1,87 @@
-//! Asks a registered server for its tools on the gate's own path, so that a first look and a later one
-//! see the same.
+//! Lists the tools of a registered server through a gate and updates its pins.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 use anyhow::{Result, bail};
+use store::registry::Server;
+use tokio::task::JoinSet;
 
 use crate::context::{Context, Stores};
+use crate::gate::{self, signals};
 use crate::output::Progress;
-use crate::run;
 
-/// Lets the gate read the list of a registered server; the pins are up to date afterwards.
-pub(crate) fn look(server: &str, stores: &Stores, context: &Context) -> Result<usize> {
-    run::runtime()?.block_on(ask(server, stores, context))
+/// A server that is still starting after this long is not reported as failing.
+const START_WAIT: Duration = Duration::from_secs(3);
+const STOP_WAIT: Duration = Duration::from_millis(500);
+
+/// Lists the tools of a registered server and updates its pins. Returns the number of tools.
+pub(crate) fn update_pins(server: &str, stores: &Stores, context: &Context) -> Result<usize> {
+    gate::runtime()?.block_on(probe(server, stores, context))
 }
 
 /// The same with the `PATH` of the gate that will run it.
-pub(crate) fn look_on_path(
+pub(crate) fn update_pins_on_path(
     path: &str,
     server: &str,
     stores: &Stores,
     context: &Context,
 ) -> Result<usize> {
-    run::runtime()?.block_on(async {
-        let gate = run::gate_on_path(path, stores, context)?;
+    gate::runtime()?.block_on(async {
+        let gate = gate::gate_on_path(path, stores, context)?;
         Ok(gate.probe(server).await?.len())
     })
 }
 
-/// The same for one who has something to take back: a signal ends the wait and not the command.
-pub(crate) fn first_look(server: &str, stores: &Stores, context: &Context) -> Result<usize> {
-    let runtime = run::runtime()?;
-    Progress::during("asking the server", || {
+/// Starts commands concurrently for a short time and stores nothing. Returns those that failed and why.
+pub(crate) fn failing_to_start(
+    servers: &[Server],
+    path: &str,
+    stores: &Stores,
+    context: &Context,
+) -> Result<BTreeMap<String, anyhow::Error>> {
+    let runtime = gate::runtime()?;
+    let failing = runtime.block_on(async {
+        let gate = gate::gate_on_path(path, stores, context)?;
+        let mut starts = JoinSet::new();
+        for server in servers.iter().cloned() {
+            let gate = std::sync::Arc::clone(&gate);
+            starts.spawn(async move {
+                let listed = tokio::time::timeout(START_WAIT, gate.look(&server)).await;
+                // A slow start is not an error: a package may have to be downloaded first.
+                let error = listed.ok()?.err()?;
+                Some((server.name, anyhow::Error::new(error)))
+            });
+        }
+        let mut failing = BTreeMap::new();
+        while let Some(started) = starts.join_next().await {
+            failing.extend(started.ok().flatten());
+        }
+        Ok(failing)
+    });
+    runtime.shutdown_timeout(STOP_WAIT);
+    failing
+}
+
+/// The same for a caller with cleanup to do: a signal ends the wait and not the process.
+pub(crate) fn update_pins_until_signal(
+    server: &str,
+    stores: &Stores,
+    context: &Context,
+) -> Result<usize> {
+    let runtime = gate::runtime()?;
+    Progress::during("listing tools", || {
         runtime.block_on(async {
-            let mut stop = run::stop()?;
+            let mut stop = signals::stop()?;
             tokio::select! {
-                tools = ask(server, stores, context) => tools,
-                _ = stop.wait_for(|stop| *stop) => bail!("stopped while it was asked"),
+                tools = probe(server, stores, context) => tools,
+                _ = stop.wait_for(|stop| *stop) => bail!("stopped by a signal"),
             }
         })
     })
 }
 
-async fn ask(server: &str, stores: &Stores, context: &Context) -> Result<usize> {
-    let gate = run::gate(stores, context)?;
+async fn probe(server: &str, stores: &Stores, context: &Context) -> Result<usize> {
+    let gate = gate::gate(stores, context)?;
     Ok(gate.probe(server).await?.len())
 }

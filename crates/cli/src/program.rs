@@ -1,5 +1,5 @@
-//! Finds the program of a command as the gate's child process will be found, and keeps our secrets from
-//! programs that are not ours.
+//! Finds the program of a command as the gate will find it, and removes tollgate's secrets from the
+//! environment of other programs.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -8,18 +8,17 @@ use std::process::Command;
 use connectors::account::SignIn;
 use connectors::tokens::STALE_VARIABLE;
 
-use crate::context::KEY_VARIABLE;
-use crate::run::METRICS_VARIABLE;
-use crate::services::with_accounts;
+use crate::variables::KEY_VARIABLE;
+use crate::variables::METRICS_VARIABLE;
 
-use store::registry::{EnvValue, Target};
+use store::registry::{EnvValue, Server, Target};
 
-/// The file that runs; nothing when there is none, or it cannot be run.
+/// The executable file; none if there is none.
 pub(crate) fn find_program(program: &str, cwd: Option<&Path>) -> Option<PathBuf> {
     find_in(program, cwd, std::env::var_os("PATH").as_deref())
 }
 
-/// The same with the `PATH` of somebody else.
+/// The same with another `PATH`.
 pub(crate) fn find_in(program: &str, cwd: Option<&Path>, path: Option<&OsStr>) -> Option<PathBuf> {
     if program.contains('/') {
         let path = cwd.map_or_else(|| PathBuf::from(program), |cwd| cwd.join(program));
@@ -28,10 +27,10 @@ pub(crate) fn find_in(program: &str, cwd: Option<&Path>, path: Option<&OsStr>) -
     std::env::split_paths(path?).map(|folder| folder.join(program)).find(|path| is_program(path))
 }
 
-/// The target with the full path of its program, because a gate that is started elsewhere has another
-/// `PATH` and another folder. A program that is not found stays as it was written.
+/// The target with the full path of its program, because the gate may have another `PATH` and another
+/// working directory. A program that is not found stays as it is.
 pub(crate) fn resolved(target: Target) -> Target {
-    let Target::Command { mut argv, env, cwd } = target else { return target };
+    let Target::Command { mut argv, env, cwd, secret_args } = target else { return target };
     let own = std::env::var_os("PATH");
     let configured = env.iter().find_map(|(name, value)| match value {
         EnvValue::Plain(value) if name == "PATH" => Some(OsStr::new(value)),
@@ -45,16 +44,27 @@ pub(crate) fn resolved(target: Target) -> Target {
     {
         *program = found;
     }
-    Target::Command { argv, env, cwd }
+    Target::Command { argv, env, cwd, secret_args }
 }
 
-/// Keeps our own secrets from a program that is not ours: the vault key, the metrics token, and what the
-/// owner's accounts are reached with. Its own variables stay, because nobody knows which it needs.
+/// The folders among the arguments of a server, which the owner gave it.
+pub(crate) fn own_folders(server: &str, servers: &[Server]) -> Vec<String> {
+    let server = servers.iter().find(|known| known.name == server);
+    let Some(Target::Command { argv, .. }) = server.map(|server| &server.target) else {
+        return Vec::new();
+    };
+    let values = argv.iter().skip(1).map(|word| word.split_once('=').map_or(&**word, |(_, v)| v));
+    let folders = values.filter(|word| Path::new(word).is_absolute() && Path::new(word).is_dir());
+    folders.map(str::to_owned).collect()
+}
+
+/// Removes tollgate's secrets from the environment of another program: the vault key, the metrics token and
+/// the credentials of accounts. Other variables stay, because the program may need them.
 pub(crate) fn withhold_secrets(command: &mut Command) {
     for name in [KEY_VARIABLE, METRICS_VARIABLE, STALE_VARIABLE] {
         command.env_remove(name);
     }
-    for (_, account) in with_accounts() {
+    for account in connectors::ALL.iter().filter_map(|connector| connector.account()) {
         command.env_remove(account.client_secret);
         if let Some(name) = account.access_token {
             command.env_remove(name);
@@ -80,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_are_found_as_a_shell_would() {
+    fn programs_are_found_like_in_a_shell() {
         assert!(find_program("sh", None).is_some());
         assert!(find_program("/bin/sh", None).is_some());
         assert!(find_program("no-such-program-here", None).is_none());
@@ -90,10 +100,10 @@ mod tests {
     }
 
     #[test]
-    fn a_command_is_kept_with_the_full_path_of_its_program() {
+    fn a_command_is_stored_with_the_full_path_of_its_program() {
         let command = |program: &str, env: Vec<(String, EnvValue)>| {
             let argv = vec![program.to_owned(), "-c".to_owned()];
-            match resolved(Target::Command { argv, env, cwd: None }) {
+            match resolved(Target::Command { argv, env, cwd: None, secret_args: vec![] }) {
                 Target::Command { argv, .. } => argv.join(" "),
                 _ => String::new(),
             }

@@ -1,32 +1,33 @@
-//! What the environment and the settings file say of the services whose accounts the owner may have.
+//! The services with accounts: their settings from the environment and the settings file, and their status.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use connectors::account::SignIn;
 use connectors::settings::SettingsError;
+use connectors::sync::Mirror;
 use connectors::{Account, Service};
-use store::accounts::Facts;
+use store::accounts::AccountSummary;
 use store::home::Home;
 use store::records::Run;
 use store::settings::Settings;
 
 use crate::context::Stores;
 
-/// The value of a variable.
-pub(crate) type Look = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+/// Returns the value of a variable.
+pub(crate) type VariableLookup = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
-/// The settings of every service. The environment counts first, then the file.
+/// The settings of every service. The environment overrides the file.
 pub(crate) fn settings(
-    look: &Look,
+    lookup: &VariableLookup,
     file: &Settings,
 ) -> Result<connectors::Settings, SettingsError> {
-    connectors::Settings::read(&|name| {
-        look(name).filter(|value| !value.trim().is_empty()).or_else(|| in_file(name, file))
+    connectors::read_settings(&|name| {
+        lookup(name).filter(|value| !value.trim().is_empty()).or_else(|| in_file(name, file))
     })
 }
 
-/// What the file says where a variable says nothing.
+/// The value in the settings file for a variable that is not set.
 fn in_file(name: &str, file: &Settings) -> Option<String> {
     with_accounts().find_map(|(service, account)| {
         let written = file.services.get(service.name)?;
@@ -47,49 +48,57 @@ fn in_file(name: &str, file: &Settings) -> Option<String> {
     })
 }
 
-/// Every service one can have an account at.
-pub(crate) fn with_accounts() -> impl Iterator<Item = (&'static Service, &'static Account)> {
-    connectors::ALL.iter().filter_map(|service| Some((*service, service.account?)))
+/// The folder besides the usual one that agents may export to.
+pub(crate) fn allowed_exports(file: &Settings) -> Option<String> {
+    let mut exporting =
+        connectors::ALL.iter().filter(|connector| connector.agent_exports.is_some());
+    exporting.find_map(|connector| file.services.get(connector.name())?.exports.clone())
 }
 
-/// Where the account of a service lies when there is one.
+/// Every service with accounts.
+pub(crate) fn with_accounts() -> impl Iterator<Item = (&'static Service, &'static Account)> {
+    connectors::ALL.iter().filter_map(|connector| Some((connector.service, connector.account()?)))
+}
+
+/// The file of a service's account.
 pub(crate) fn account_file(home: &Home, service: &Service) -> PathBuf {
     home.path().join("accounts").join(format!("{}.json", service.name))
 }
 
-/// How the owner's account at a service stands.
-pub(crate) struct Standing {
+/// The status of the owner's account at a service.
+pub(crate) struct AccountStatus {
     pub(crate) service: &'static Service,
-    pub(crate) account: Result<Option<Facts>, String>,
+    pub(crate) account: Result<Option<AccountSummary>, String>,
     pub(crate) sync: Result<LastSync, String>,
 }
 
-/// What the history of syncs says.
+/// A summary of the sync history.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LastSync {
-    /// When one resource was last brought up to date completely.
+    /// When a resource was last synced completely.
     pub(crate) good_us: Option<i64>,
-    /// Resources whose last sync failed, each with its words.
+    /// Resources whose last sync failed, each with its error.
     pub(crate) failed: Vec<String>,
 }
 
-/// How every account there is stands. Where there is none, nothing is opened.
-pub(crate) fn standings(stores: &Stores) -> Vec<Standing> {
-    let there = with_accounts().filter(|(service, _)| account_file(&stores.home, service).exists());
-    there.map(|(service, _)| standing(service, stores)).collect()
+/// The status of every connected account. Opens nothing if there is none.
+pub(crate) fn account_statuses(stores: &Stores) -> Vec<AccountStatus> {
+    let connected =
+        with_accounts().filter(|(service, _)| account_file(&stores.home, service).exists());
+    connected.map(|(service, _)| account_status(service, stores)).collect()
 }
 
-pub(crate) fn standing(service: &'static Service, stores: &Stores) -> Standing {
-    let desk = match stores.desk() {
-        Ok(desk) => desk,
+pub(crate) fn account_status(service: &'static Service, stores: &Stores) -> AccountStatus {
+    let ctx = match stores.connector_context() {
+        Ok(ctx) => ctx,
         Err(e) => {
             let words = format!("{e:#}");
-            return Standing { service, account: Err(words.clone()), sync: Err(words) };
+            return AccountStatus { service, account: Err(words.clone()), sync: Err(words) };
         }
     };
-    let account = desk.accounts.facts(service.name).map_err(|e| e.to_string());
-    let runs = desk.records.runs(service.name, RUNS_SEEN).map_err(|e| e.to_string());
-    Standing { service, account, sync: runs.map(|runs| last_sync(&runs)) }
+    let account = ctx.accounts.summary(service.name).map_err(|e| e.to_string());
+    let runs = ctx.records.runs(service.name, RUNS_SEEN).map_err(|e| e.to_string());
+    AccountStatus { service, account, sync: runs.map(|runs| last_sync(&runs)) }
 }
 
 /// More than the resources of any service, so that the last run of each is among them.
@@ -103,7 +112,7 @@ fn last_sync(runs: &[Run]) -> LastSync {
         if run.status == "success" {
             last.good_us = last.good_us.max(run.completed_us);
         }
-        // One that is under way says nothing yet.
+        // A running sync has no result yet.
         if run.status != "running" && !seen.contains(&run.resource.as_str()) {
             seen.push(&run.resource);
             let words = run.error.as_deref().filter(|_| run.status == "error");
@@ -111,6 +120,31 @@ fn last_sync(runs: &[Run]) -> LastSync {
         }
     }
     last
+}
+
+/// Merges equal warnings of several resources: `cycles, sleeps: why`, or only the reason if it applies to
+/// all of them.
+pub(crate) fn grouped(mirror: &Mirror, warnings: &[String]) -> Vec<String> {
+    let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
+    for warning in warnings {
+        let parts = warning.split_once(": ");
+        let parts = parts.filter(|(name, _)| mirror.resources.iter().any(|r| r.name == *name));
+        let (name, why) = parts.unwrap_or(("", warning));
+        match groups.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, names)) => names.push(name),
+            None => groups.push((why, vec![name])),
+        }
+    }
+    let text = |(why, names): (&str, Vec<&str>)| {
+        let all = names.len() >= mirror.resources.len();
+        let names: Vec<&str> = names.into_iter().filter(|name| !name.is_empty()).collect();
+        if all || names.is_empty() {
+            why.to_owned()
+        } else {
+            format!("{}: {why}", names.join(", "))
+        }
+    };
+    groups.into_iter().map(text).collect()
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The promises of the gate, kept through its own door: the real binary, a real home, a server that
-//! counts what reaches it. `TOLLGATE_ROUNDS` repeats the random parts more often.
+//! The promises of the gate, tested with the real binary, a real home and a server that counts what reaches
+//! it. `TOLLGATE_ROUNDS` repeats the random parts more often.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -9,50 +9,54 @@
     reason = "a test stops where it fails, and its figures are for people"
 )]
 
-#[path = "gate/across.rs"]
-mod across;
+#[path = "gate/ambiguous_messages.rs"]
+mod ambiguous_messages;
+#[path = "gate/approval_binding.rs"]
+mod approval_binding;
+#[path = "gate/apps.rs"]
+mod apps;
 #[path = "gate/audit.rs"]
 mod audit;
-#[path = "gate/bound.rs"]
-mod bound;
 #[path = "gate/children.rs"]
 mod children;
 #[path = "gate/connections.rs"]
 mod connections;
-#[path = "gate/cost.rs"]
-mod cost;
+#[path = "gate/cross_era.rs"]
+mod cross_era;
 #[path = "gate/decisions.rs"]
 mod decisions;
-#[path = "gate/door.rs"]
-mod door;
 #[path = "gate/eras.rs"]
 mod eras;
 #[path = "gate/headers.rs"]
 mod headers;
 #[path = "gate/hostile.rs"]
 mod hostile;
+#[path = "gate/http_client.rs"]
+mod http_client;
 #[path = "gate/identity.rs"]
 mod identity;
-#[path = "gate/lies.rs"]
-mod lies;
+#[path = "gate/invalid_responses.rs"]
+mod invalid_responses;
+#[path = "gate/json_readers.rs"]
+mod json_readers;
 #[path = "gate/lists.rs"]
 mod lists;
-#[path = "gate/many.rs"]
-mod many;
-#[path = "gate/meaning.rs"]
-mod meaning;
+#[path = "gate/many_servers.rs"]
+mod many_servers;
 #[path = "gate/members.rs"]
 mod members;
+#[path = "gate/names.rs"]
+mod names;
 #[path = "gate/newer_tasks.rs"]
 mod newer_tasks;
 #[path = "gate/questions.rs"]
 mod questions;
-#[path = "gate/readers.rs"]
-mod readers;
 #[path = "gate/recorder.rs"]
 mod recorder;
 #[path = "gate/redaction.rs"]
 mod redaction;
+#[path = "gate/registry_view.rs"]
+mod registry_view;
 #[path = "gate/rounds.rs"]
 mod rounds;
 #[path = "gate/running.rs"]
@@ -63,9 +67,9 @@ mod sessions;
 mod store;
 #[path = "gate/task_owners.rs"]
 mod task_owners;
+#[path = "gate/test_gate.rs"]
+mod test_gate;
 #[path = "gate/tokens.rs"]
 mod tokens;
-#[path = "gate/unread.rs"]
-mod unread;
-#[path = "gate/world.rs"]
-mod world;
+#[path = "gate/unread_responses.rs"]
+mod unread_responses;

@@ -1,10 +1,10 @@
-//! Takes consent back at the service, and wipes the account and its records here.
+//! Revokes consent at the service and wipes the account and its records here.
 
 use std::io::{self, BufRead as _, IsTerminal as _};
 use std::path::Path;
 
 use anyhow::{Result, anyhow, bail};
-use connectors::account::revoke;
+use connectors::credentials::revoke;
 use serde_json::json;
 
 use super::{DisconnectArgs, find, runtime};
@@ -20,8 +20,8 @@ pub(crate) fn disconnect(
     let (service, _) = find(&args.service)?;
     let name = service.name;
     let stores = context.open()?;
-    let desk = stores.desk()?;
-    if !args.yes && !agreed(name, args.keep_data, out)? {
+    let ctx = stores.connector_context()?;
+    if !args.yes && !confirmed(name, args.keep_data, out)? {
         out.say("nothing was changed");
         return Ok(Ending::No);
     }
@@ -29,20 +29,20 @@ pub(crate) fn disconnect(
     let revoked = if args.no_revoke {
         false
     } else {
-        let revoked = runtime()?.block_on(revoke(&desk, service));
+        let revoked = runtime()?.block_on(revoke(&ctx, service));
         if revoked.is_err() {
             stores.undone(&begun);
         }
         revoked.map_err(|error| anyhow!(
-            "cannot take consent back at `{name}`: {error}; nothing was wiped\nhint: try again later, or wipe here only with `tollgate disconnect {name} --no-revoke`"
+            "cannot revoke consent at `{name}`: {error}; nothing was wiped\nhint: try again later, or wipe here only with `tollgate disconnect {name} --no-revoke`"
         ))?
     };
-    let wiped = desk.accounts.lock(name)?.wipe()?;
-    let records = if args.keep_data { None } else { Some(desk.records.forget(name)?) };
-    stores.done(&begun, if revoked { "consent taken back" } else { "" })?;
-    if records.is_some() && holds_something(&desk.exports) {
-        let shown = desk.exports.display();
-        out.say(format_args!("what agents exported stays in `{shown}`; it is yours to delete"));
+    let wiped = ctx.accounts.lock(name)?.wipe()?;
+    let records = if args.keep_data { None } else { Some(ctx.records.forget(name)?) };
+    stores.done(&begun, if revoked { "consent revoked" } else { "" })?;
+    if records.is_some() && is_not_empty(&ctx.exports) {
+        let shown = ctx.exports.display();
+        out.say(format_args!("exports of agents stay in `{shown}`; delete them yourself"));
     }
     if out.wants_json() {
         out.json(&json!({
@@ -53,7 +53,7 @@ pub(crate) fn disconnect(
         }))?;
         return Ok(Ending::Yes);
     }
-    let consent = if revoked { "consent taken back, " } else { "" };
+    let consent = if revoked { "consent revoked, " } else { "" };
     let account = if wiped { "account wiped" } else { "there was no account" };
     let records = match records {
         Some(records) => format!("{records} records wiped"),
@@ -63,11 +63,11 @@ pub(crate) fn disconnect(
     Ok(Ending::Yes)
 }
 
-fn holds_something(folder: &Path) -> bool {
+fn is_not_empty(folder: &Path) -> bool {
     std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some())
 }
 
-fn agreed(name: &str, keep_data: bool, out: &Out) -> Result<bool> {
+fn confirmed(name: &str, keep_data: bool, out: &Out) -> Result<bool> {
     if !io::stdin().is_terminal() {
         bail!("this cannot be undone; no terminal to ask on, so add `--yes`");
     }

@@ -1,75 +1,75 @@
-//! The helper of `connectors::tokens`: one refresh in a process that outlives whoever asked for it.
+//! The helper of `connectors::tokens`: one refresh in a process that outlives its caller.
 //!
 //! The helper leaves the process tree of its caller before it sends anything. The first process starts a
 //! second one and ends; the second waits until it is an orphan, becomes the leader of its own session,
 //! starts a third one and ends. The third was never a descendant of the caller, so neither a kill of the
 //! caller's group or session nor one of all its descendants reaches it.
 
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use connectors::tokens::{Ended, Helper, STALE_VARIABLE, Told, serve};
+use connectors::server_login::{self, HELPER_PREFIX};
+use connectors::tokens::{RefreshOutcome, RefreshReport, STALE_VARIABLE, serve};
 use rustix::process::{Pid, getppid, setsid};
 
 use super::{RefreshArgs, find, runtime};
-use crate::context::Context;
+use crate::context::{Context, HOPS_OPTION, own_program};
 use crate::failure::Ending;
 use crate::output::Out;
 
-/// The command's name. Nobody types it.
-pub(crate) const WORD: &str = "__refresh";
-
-/// How many processes are started one by the other before the refresh.
-const HOPS: u32 = 2;
-/// The process before has nothing to do but end.
+/// The parent process only has to exit.
 const ORPHAN_WAIT_MAX: Duration = Duration::from_secs(10);
-const ORPHAN_LOOK_EVERY: Duration = Duration::from_millis(1);
+const ORPHAN_POLL_EVERY: Duration = Duration::from_millis(1);
 
 pub(crate) fn refresh(args: &RefreshArgs, context: &Context, out: &mut Out) -> Result<Ending> {
-    match left_behind(args) {
+    match start_next(args) {
         Ok(true) => return Ok(Ending::Yes),
         Ok(false) => {}
-        Err(error) => return tell(&could_not(&error), out),
+        Err(error) => return print(&could_not(&error), out),
     }
-    tell(&refreshed(args, context).unwrap_or_else(|error| could_not(&error)), out)
+    print(&refreshed(args, context).unwrap_or_else(|error| could_not(&error)), out)
 }
 
-fn refreshed(args: &RefreshArgs, context: &Context) -> Result<Told> {
-    let (service, _) = find(&args.service)?;
+fn refreshed(args: &RefreshArgs, context: &Context) -> Result<RefreshReport> {
     let stores = context.open()?;
-    let desk = stores.desk()?;
+    if let Some(login) = args.service.strip_prefix(HELPER_PREFIX) {
+        let stale = std::env::var(STALE_VARIABLE).ok();
+        let logins = stores.logins();
+        return Ok(runtime()?.block_on(server_login::serve(&logins, login, stale)));
+    }
+    let (service, _) = find(&args.service)?;
+    let ctx = stores.connector_context()?;
     let stale = std::env::var(STALE_VARIABLE).ok();
-    Ok(runtime()?.block_on(serve(&desk, service, stale)))
+    Ok(runtime()?.block_on(serve(&ctx, service, stale)))
 }
 
-fn tell(told: &Told, out: &mut Out) -> Result<Ending> {
+fn print(told: &RefreshReport, out: &mut Out) -> Result<Ending> {
     out.json_line(told)?;
     Ok(Ending::Yes)
 }
 
-fn could_not(error: &anyhow::Error) -> Told {
-    Told { ended: Ended::CouldNot, words: format!("{error:#}") }
+fn could_not(error: &anyhow::Error) -> RefreshReport {
+    RefreshReport { ended: RefreshOutcome::CouldNot, words: format!("{error:#}") }
 }
 
-/// Waits to be an orphan and starts the next process, if there is to be one; then this one ends.
-fn left_behind(args: &RefreshArgs) -> Result<bool> {
+/// Waits until this process is an orphan and starts the next one if hops are left. True: this process
+/// has nothing more to do.
+fn start_next(args: &RefreshArgs) -> Result<bool> {
     if let Some(parent) = args.after {
         let until = Instant::now() + ORPHAN_WAIT_MAX;
         while getppid().map(Pid::as_raw_pid) == Some(parent) {
             if Instant::now() >= until {
-                bail!("the process before this one does not end");
+                bail!("the parent process does not exit");
             }
-            std::thread::sleep(ORPHAN_LOOK_EVERY);
+            std::thread::sleep(ORPHAN_POLL_EVERY);
         }
-        // It fails only for the leader of a group, which the first process is and no later one.
+        // It fails only for the leader of a process group, and only the first process is one.
         setsid()?;
     }
     let Some(hops) = args.hops.checked_sub(1) else { return Ok(false) };
     let ours = std::env::args_os().skip(1).take_while(|word| word != HOPS_OPTION);
-    Command::new(program()?)
+    Command::new(own_program()?)
         .args(ours)
         .arg(HOPS_OPTION)
         .arg(hops.to_string())
@@ -80,19 +80,4 @@ fn left_behind(args: &RefreshArgs) -> Result<bool> {
         .stderr(Stdio::null())
         .spawn()?;
     Ok(true)
-}
-
-const HOPS_OPTION: &str = "--hops";
-
-/// How to start the helper for a home.
-pub(crate) fn helper(home: &Path) -> Option<Helper> {
-    let hops = OsString::from(HOPS.to_string());
-    let args = vec!["--home".into(), home.into(), WORD.into(), HOPS_OPTION.into(), hops];
-    Some(Helper { program: program().ok()?, args })
-}
-
-/// The kernel's name for our program stays right when the file is replaced by an upgrade.
-fn program() -> std::io::Result<PathBuf> {
-    let kernel_name = Path::new("/proc/self/exe");
-    if kernel_name.exists() { Ok(kernel_name.to_owned()) } else { std::env::current_exe() }
 }

@@ -1,10 +1,10 @@
-//! How the accounts stand: state, scopes, expiry, last refresh, last use, last sync.
+//! Status of the accounts: state, scopes, expiry, last refresh, last use, last sync.
 
 use anyhow::Result;
-use connectors::account::check;
+use connectors::credentials::check;
 use connectors::{Account, Service};
 use serde_json::{Value, json};
-use store::accounts::{Facts, State};
+use store::accounts::{AccountState, AccountSummary};
 
 use super::connect::missing_scopes;
 use super::{AccountsArgs, find, runtime};
@@ -19,9 +19,9 @@ const DAY_US: i64 = 86_400_000_000;
 struct Row {
     service: &'static Service,
     account: &'static Account,
-    facts: Result<Option<Facts>, String>,
-    /// Nobody signed in, but the environment holds what serves as well.
-    is_lent: bool,
+    facts: Result<Option<AccountSummary>, String>,
+    /// Not signed in, but the environment holds the credentials.
+    is_from_environment: bool,
     used_us: Option<i64>,
     sync: LastSync,
     checked: Option<Result<(), String>>,
@@ -72,37 +72,45 @@ fn row(
     is_checked: bool,
     stores: &Stores,
 ) -> Result<Row> {
-    // Where there is no account nothing need be opened.
+    // Without an account there is nothing to open.
     if !services::account_file(&stores.home, service).exists() {
         let (facts, sync) = (Ok(None), LastSync::default());
-        let is_lent = is_lent(account);
-        return Ok(Row { service, account, facts, is_lent, used_us: None, sync, checked: None });
+        let is_from_environment = is_from_environment(account);
+        return Ok(Row {
+            service,
+            account,
+            facts,
+            is_from_environment,
+            used_us: None,
+            sync,
+            checked: None,
+        });
     }
     let checked = if is_checked {
-        let desk = stores.desk()?;
-        Some(runtime()?.block_on(check(&desk, service)).map_err(|e| e.to_string()))
+        let ctx = stores.connector_context()?;
+        Some(runtime()?.block_on(check(&ctx, service)).map_err(|e| e.to_string()))
     } else {
         None
     };
-    let standing = services::standing(service, stores);
-    let sync = standing.sync.unwrap_or_default();
-    let used_us = stores.desk()?.accounts.used_us(service.name);
-    let facts = standing.account;
-    Ok(Row { service, account, facts, is_lent: false, used_us, sync, checked })
+    let status = services::account_status(service, stores);
+    let sync = status.sync.unwrap_or_default();
+    let used_us = stores.connector_context()?.accounts.used_us(service.name);
+    let facts = status.account;
+    Ok(Row { service, account, facts, is_from_environment: false, used_us, sync, checked })
 }
 
-/// Does the environment hold all that a call needs?
-fn is_lent(account: &Account) -> bool {
+/// Whether the environment holds every credential that a call needs.
+fn is_from_environment(account: &Account) -> bool {
     let is_set = |name: &str| std::env::var(name).is_ok_and(|value| !value.trim().is_empty());
     let fields = account.sign_in.fields();
     let is_complete = !fields.is_empty() && fields.iter().all(|field| is_set(field.variable));
     is_complete || account.access_token.is_some_and(is_set)
 }
 
-/// An account that was never connected is as it should be.
+/// An account that was never connected is not a problem.
 fn is_fine(row: &Row) -> bool {
     let is_live = match &row.facts {
-        Ok(Some(facts)) => facts.state == State::Live,
+        Ok(Some(facts)) => facts.state == AccountState::Live,
         Ok(None) => true,
         Err(_) => false,
     };
@@ -112,9 +120,9 @@ fn is_fine(row: &Row) -> bool {
 fn state(row: &Row) -> &'static str {
     match (&row.facts, &row.checked) {
         (Err(_), _) => "damaged",
-        (Ok(None), _) if row.is_lent => "environment",
+        (Ok(None), _) if row.is_from_environment => "environment",
         (Ok(None), _) => "not connected",
-        (Ok(Some(facts)), _) if facts.state != State::Live => "ended",
+        (Ok(Some(facts)), _) if facts.state != AccountState::Live => "ended",
         (_, Some(Err(_))) => "failing",
         _ => "connected",
     }
@@ -131,21 +139,21 @@ fn remarks(row: &Row, now_us: i64, out: &Out) {
     let say = |words: &str| out.say(format_args!("{name}: {}", visible(words)));
     match &row.facts {
         Err(words) => say(words.lines().next().unwrap_or_default()),
-        Ok(None) if row.is_lent => {
+        Ok(None) if row.is_from_environment => {
             say(&format!("from the environment; `tollgate connect {name}` keeps it sealed"));
         }
         Ok(None) => say(&format!("`tollgate connect {name}` signs in")),
         Ok(Some(facts)) => {
-            if let State::Dead { words, since_us } = &facts.state {
+            if let AccountState::Dead { words, since_us } = &facts.state {
                 let since = moment::ago(*since_us, now_us);
                 say(&format!("{words}, {since}; `tollgate connect {name}` signs in again"));
             }
             let missing = missing_scopes(row.service, facts);
             if !missing.is_empty() {
-                say(&format!("asked for but not granted: {}", missing.join(" ")));
+                say(&format!("requested but not granted: {}", missing.join(" ")));
             }
             if facts.refreshing_us.is_some() {
-                say("a refresh is under way, or was cut short");
+                say("a refresh is running or was interrupted");
             }
         }
     }
@@ -163,9 +171,9 @@ fn remarks(row: &Row, now_us: i64, out: &Out) {
 fn json_row(row: &Row) -> Value {
     let facts = row.facts.as_ref().ok().and_then(Option::as_ref);
     let problem = match (&row.facts, facts.map(|facts| &facts.state), &row.checked) {
-        (Err(words), ..) | (_, Some(State::Dead { words, .. }), _) | (_, _, Some(Err(words))) => {
-            Some(words.clone())
-        }
+        (Err(words), ..)
+        | (_, Some(AccountState::Dead { words, .. }), _)
+        | (_, _, Some(Err(words))) => Some(words.clone()),
         _ => None,
     };
     json!({

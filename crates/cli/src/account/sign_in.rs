@@ -1,18 +1,18 @@
-//! The owner's part of a sign-in: a browser that comes back, an address that is pasted, or a code
-//! that is typed elsewhere.
+//! The interactive part of a sign-in: a browser redirect, a pasted address, or a code typed on another
+//! device.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
 use connectors::account::SignIn;
-use connectors::oauth::answer::Tokens;
 use connectors::oauth::code::{Attempt, Redirect};
 use connectors::oauth::device::DeviceCode;
 use connectors::oauth::grant::Grant;
 use connectors::oauth::listen::Listener;
+use connectors::oauth::token_response::Tokens;
 use connectors::oauth::{SignInError, browser as browsers};
-use connectors::{Account, Desk, ServiceSettings};
+use connectors::{Account, ConnectorContext, ServiceSettings};
 use store::secret::Secret;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
@@ -21,7 +21,7 @@ use crate::output::{Out, visible};
 const WAIT_MINUTES_MAX: u64 = 10;
 const LINE_BYTES_MAX: usize = 16 << 10;
 
-/// Where the browser comes back to; nothing for a service that needs no browser here.
+/// The redirect address; none for a service that signs in without a browser on this machine.
 pub(super) fn redirect(
     account: &Account,
     settings: &ServiceSettings,
@@ -35,9 +35,9 @@ pub(super) fn redirect(
     }))
 }
 
-/// A browser, here or on another machine.
+/// Signs in with a browser, on this machine or another one.
 pub(super) async fn browser(
-    desk: &Desk,
+    ctx: &ConnectorContext,
     account: &Account,
     settings: &ServiceSettings,
     grant: &Grant,
@@ -45,9 +45,9 @@ pub(super) async fn browser(
     no_browser: bool,
     out: &Out,
 ) -> Result<Tokens> {
-    let attempt = Attempt::begin(account, settings, grant.client_id(), redirect, &desk.random)?;
+    let attempt = Attempt::begin(account, settings, grant.client_id(), redirect, &ctx.random)?;
     let attempt = Arc::new(attempt);
-    let listener = Listener::open(&attempt).await?;
+    let listener = Listener::open(&attempt.redirect).await?;
     let host = settings.oauth_base.host();
     let opened = if no_browser { None } else { browsers::open(&attempt.url, std::env::vars_os())? };
     out.say(format_args!("sign in at {}:", visible(&host)));
@@ -66,7 +66,7 @@ pub(super) async fn browser(
     let wait = Duration::from_secs(WAIT_MINUTES_MAX * 60);
     let code = tokio::time::timeout(wait, code(&attempt, listener, out)).await;
     let code = code.map_err(|_| SignInError::TimedOut { minutes: WAIT_MINUTES_MAX })??;
-    Ok(attempt.exchange(&desk.http, grant, &code).await?)
+    Ok(attempt.exchange(&ctx.http, grant, &code).await?)
 }
 
 async fn code(attempt: &Arc<Attempt>, listener: Option<Listener>, out: &Out) -> Result<Secret> {
@@ -106,7 +106,7 @@ fn address(attempt: &Attempt, text: &str) -> Result<url::Url, SignInError> {
     if text.len() > LINE_BYTES_MAX {
         return Err(SignInError::NotOurs);
     }
-    // Some copy only what stands behind the question mark.
+    // People may copy only the part after the question mark.
     let parsed = match text.strip_prefix('?') {
         Some(query) => url::Url::parse(&format!("{}?{query}", attempt.redirect.as_str())),
         None => url::Url::parse(text),
@@ -114,19 +114,19 @@ fn address(attempt: &Attempt, text: &str) -> Result<url::Url, SignInError> {
     parsed.map_err(|_| SignInError::NotOurs)
 }
 
-/// A code typed on any device.
+/// Signs in with a code that is typed on any device.
 pub(super) async fn device(
-    desk: &Desk,
+    ctx: &ConnectorContext,
     account: &Account,
     grant: &Grant,
     no_browser: bool,
     out: &Out,
 ) -> Result<Tokens> {
-    let code = DeviceCode::begin(&desk.http, grant, account).await?;
+    let code = DeviceCode::begin(&ctx.http, grant, account).await?;
     out.say(format_args!("open {} on any device", visible(code.url.as_str())));
     out.say(format_args!("and type {}", visible(&code.user_code)));
     if !no_browser {
         browsers::open(&code.url, std::env::vars_os())?;
     }
-    Ok(code.tokens(&desk.http, grant).await?)
+    Ok(code.tokens(&ctx.http, grant).await?)
 }

@@ -5,9 +5,9 @@ use std::io::{self, BufRead as _, IsTerminal as _, Read as _};
 use std::path::Path;
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use connectors::account::{Client as ClientAs, Field};
-use connectors::oauth::answer::Tokens;
+use connectors::account::{Client as ClientAuth, Field};
 use connectors::oauth::code::Redirect;
+use connectors::oauth::token_response::Tokens;
 use connectors::{Account, ServiceSettings};
 use serde_json::{Map, Value};
 use store::accounts;
@@ -15,22 +15,23 @@ use store::secret::Secret;
 use zeroize::Zeroizing;
 
 use super::ConnectArgs;
-use crate::credential::Wanted;
+use crate::credential::SecretArg;
 use crate::output::Out;
 
 const TOKENS_BYTES_MAX: u64 = 1 << 20;
 
-/// Who we are at the service: what was said now, the settings, what the account knew, in this order.
-pub(super) struct Client<'a> {
+/// The OAuth client at the service: from the arguments, the settings or the previous account, in this
+/// order.
+pub(super) struct OAuthClient<'a> {
     pub(super) settings: &'a ServiceSettings,
     pub(super) before: Option<&'a accounts::Account>,
     pub(super) account: &'static Account,
 }
 
-impl Client<'_> {
+impl OAuthClient<'_> {
     pub(super) fn known_id(&self, args: &ConnectArgs) -> Option<String> {
-        let said = args.client_id.clone().or_else(|| self.settings.client_id.clone());
-        said.or_else(|| self.before.and_then(|before| before.client_id.clone()))
+        let given = args.client_id.clone().or_else(|| self.settings.client_id.clone());
+        given.or_else(|| self.before.and_then(|before| before.client_id.clone()))
     }
 
     pub(super) fn known_secret(
@@ -66,7 +67,7 @@ impl Client<'_> {
             return Ok(Some(secret));
         }
         let client = self.account.sign_in.client();
-        if matches!(client, Some(ClientAs::Public | ClientAs::BasicIfSecret)) {
+        if matches!(client, Some(ClientAuth::Public | ClientAuth::BasicIfSecret)) {
             return Ok(None);
         }
         if !io::stdin().is_terminal() {
@@ -75,7 +76,7 @@ impl Client<'_> {
                 self.account.client_secret
             );
         }
-        Wanted::parse("client-secret-file", "client secret")?.fetch().map(Some)
+        SecretArg::parse("client-secret-file", "client secret")?.fetch().map(Some)
     }
 }
 
@@ -90,7 +91,7 @@ pub(super) fn tokens(file: &Path) -> Result<Tokens> {
         opened.take(TOKENS_BYTES_MAX).read_to_string(&mut text)
     }
     .map_err(|e| anyhow!("cannot read `{shown}` as text: {}", e.kind()))?;
-    // The parser's message may quote the text, so only the place is told.
+    // The parser's message may quote the text, so only the position is shown.
     let object: Map<String, Value> = serde_json::from_str(&text).map_err(|e| {
         anyhow!(
             "`{shown}` is not a token response: line {}, column {}\nhint: it is a JSON object with `access_token`, `refresh_token`, `expires_in`",
@@ -113,7 +114,7 @@ pub(super) fn values(
         let value = match settings.values.get(field.name) {
             Some(value) => value.clone(),
             None if field.hidden && io::stdin().is_terminal() => {
-                Wanted::parse(field.variable, field.title)?.fetch()?
+                SecretArg::parse(field.variable, field.title)?.fetch()?
             }
             None => Secret::new(ask(field.title).with_context(|| {
                 format!("{} is not known\nhint: set `{}`", field.title, field.variable)
@@ -124,7 +125,7 @@ pub(super) fn values(
     Ok(values)
 }
 
-/// What helps besides a sign-in: what the environment holds of it, and what was kept before.
+/// Values beyond the sign-in: those of the previous account, overridden by the environment.
 pub(super) fn known_values(
     settings: &ServiceSettings,
     before: Option<&accounts::Account>,
@@ -134,7 +135,7 @@ pub(super) fn known_values(
     values
 }
 
-/// Says where to get what.
+/// Prints the steps to get the credentials.
 pub(super) fn guide(account: &Account, redirect: Option<&Redirect>, out: &Out) {
     for (n, step) in account.guide.iter().enumerate() {
         out.say(format_args!("{}. {step}", n + 1));
@@ -148,7 +149,7 @@ fn secret_file(file: &Path) -> Result<Secret> {
     if file == Path::new("-") {
         return Ok(Secret::new(line()?));
     }
-    Wanted::parse("client-secret-file", &format!("client secret=@{}", file.display()))?.fetch()
+    SecretArg::parse("client-secret-file", &format!("client secret=@{}", file.display()))?.fetch()
 }
 
 fn ask(title: &str) -> Result<String> {
@@ -175,5 +176,5 @@ fn line() -> Result<String> {
     let mut text = String::new();
     io::stdin().lock().read_line(&mut text).context("cannot read standard input")?;
     let text = text.trim().to_owned();
-    if text.is_empty() { Err(anyhow!("nothing was given")) } else { Ok(text) }
+    if text.is_empty() { Err(anyhow!("the input is empty")) } else { Ok(text) }
 }

@@ -1,9 +1,9 @@
-//! What a command leaves in the audit log: a row for each act, also where the command before was killed,
-//! and word of a log that is not the one this home had.
+//! Audit rows of commands: one for each action, also for those of a killed command, and one that reports a
+//! log that is not the one this home had.
 
 use anyhow::{Context as _, Result};
 use store::ledger::{Ledger, Note};
-use store::registry::Begun;
+use store::registry::StartedAct;
 
 use super::Stores;
 use crate::running;
@@ -15,20 +15,35 @@ impl Stores {
         Ok(ledger.missing(&known)?)
     }
 
-    /// Such a log says so in its own rows.
-    pub(super) fn tell_of_loss(&self, missed: Option<String>, ledger: &Ledger) -> Result<()> {
+    /// Records the loss in the log itself.
+    pub(super) fn record_loss(&self, missed: Option<String>, ledger: &Ledger) -> Result<()> {
         if let Some(words) = ledger.seal_broken() {
-            tracing::error!("{words}; `tollgate audit verify` says so until you accept it");
+            tracing::error!("{words}; `tollgate audit verify` reports it until you accept it");
             self.remember(ledger);
         }
         let Some(words) = missed else { return Ok(()) };
-        tracing::error!("{words}; if that was not you, put `{}` back", self.home.audit().display());
+        tracing::error!(
+            "{words}; if you did not do this, restore `{}`",
+            self.home.audit().display()
+        );
         ledger.note(&Note { act: "log_lost", by: &self.actor, about: "audit", words: &words })?;
         self.remember(ledger);
         Ok(())
     }
 
-    /// What is remembered is missed when it goes. Not knowing it harms nobody.
+    /// Reports a `gate.db` that was restored from an older copy, and revives no grant.
+    pub(super) fn check_rollback(&self, ledger: &Ledger) -> Result<()> {
+        if let Some(found) = self.registry.check_rollback(ledger, self.now_us())? {
+            tracing::error!(
+                "{}; `tollgate audit verify` reports it until you accept it",
+                found.words()
+            );
+            self.remember(ledger);
+        }
+        Ok(())
+    }
+
+    /// Remembers the last row, so that its loss is detected. A failure here is harmless.
     fn remember(&self, ledger: &Ledger) {
         let now_us = self.clock.now().wall_us;
         if let Ok(row) = ledger.checkpoint()
@@ -38,58 +53,57 @@ impl Stores {
         }
     }
 
-    /// To be asked before an act that lets somebody do more: without a log that can take its row it does
-    /// not happen. What takes something away happens all the same.
+    /// Call before an action that grants more access: it must not happen if the log cannot record it.
+    /// Actions that reduce access happen anyway.
     pub(crate) fn ready_to_note(&self) -> Result<()> {
         let ready = self.ledger().and_then(|ledger| Ok(ledger.poll()?));
         ready.context("nothing was changed, because the audit log could not record it")?;
         Ok(())
     }
 
-    /// To be called after a change of `gate.db`: it is a row of the audit log, and in force in every
-    /// running gate, when the command ends. A command that ends before leaves the row to the next one.
+    /// Call after a change of `gate.db`: writes its audit row and makes every running gate apply it before
+    /// the command ends. A command that is killed before leaves the row to the next one.
     pub(crate) fn record(&self) -> Result<()> {
         let recorded = self
             .ledger()
             .and_then(|ledger| Ok(self.registry.record_acts(ledger, self.now_us())?));
-        running::let_them_look(self.home.path());
+        running::request_reload(self.home.path());
         recorded.context(
-            "it was changed, but the audit log could not record it; the next command that can does",
+            "it was changed, but the audit log could not record it; the next command will retry",
         )?;
         Ok(())
     }
 
-    /// To be called before something is changed elsewhere than in `gate.db`, so that a kill leaves word
-    /// of it.
-    pub(crate) fn begin(&self, act: &str, about: &str) -> Result<Begun> {
+    /// Call before a change outside `gate.db`, so that a kill leaves a record of it.
+    pub(crate) fn begin(&self, act: &str, about: &str) -> Result<StartedAct> {
         Ok(self.registry.begin_act(act, about, self.now_us())?)
     }
 
-    /// What was begun has happened.
-    pub(crate) fn done(&self, begun: &Begun, words: &str) -> Result<()> {
-        self.registry.act_is_done(begun, words, self.now_us())?;
+    /// Marks a begun action as done.
+    pub(crate) fn done(&self, begun: &StartedAct, words: &str) -> Result<()> {
+        self.registry.finish_act(begun, words, self.now_us())?;
         self.record()
     }
 
-    /// What was begun did not happen. Where even this cannot be kept, a row will say that it was begun.
-    pub(crate) fn undone(&self, begun: &Begun) {
-        if let Err(error) = self.registry.act_did_not_happen(begun) {
-            tracing::debug!(%error, "an act that did not happen could not be taken back");
+    /// Marks a begun action as not done. If this fails, a row will say that it was begun.
+    pub(crate) fn undone(&self, begun: &StartedAct) {
+        if let Err(error) = self.registry.cancel_act(begun) {
+            tracing::debug!(%error, "could not remove the record of an action that did not happen");
         }
     }
 
-    /// What is no change but belongs into the audit log all the same.
+    /// Writes an audit row for something that is not a change of `gate.db`.
     pub(crate) fn note(&self, act: &str, about: &str, words: &str) -> Result<()> {
         let note = Note { act, by: &self.actor, about, words };
         let ledger = self.ledger()?;
         ledger.note(&note).with_context(|| {
             format!("`{about}` was changed, but the audit log could not record it")
         })?;
-        // A gate that starts is not held up for what its last stop, or the act before it, remembered.
+        // Not at the start of a gate, which must not be delayed: the last stop remembered its row.
         if act != "start" {
             self.remember(ledger);
         }
-        running::let_them_look(self.home.path());
+        running::request_reload(self.home.path());
         Ok(())
     }
 }

@@ -1,5 +1,5 @@
-//! A bound on log lines that are alike: a server or a client that misbehaves a thousand times a second
-//! must not fill the disk with the news of it.
+//! Rate limit for log lines: a server or a client that misbehaves a thousand times a second must not fill
+//! the disk with log lines.
 
 use std::collections::HashMap;
 use std::io;
@@ -12,38 +12,38 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use super::LogFormat;
 
-/// So many lines from one place in the program within this time; what comes beyond is only counted.
+/// The most lines of one call site within this time; further ones are only counted.
 const LINES_MAX: u32 = 100;
 const WITHIN: Duration = Duration::from_secs(10);
 
-/// Writes lines to stderr, within the bound.
+/// Writes lines to stderr, within the limit.
 pub(super) struct Bounded {
     format: LogFormat,
-    kinds: Mutex<HashMap<Identifier, Kind>>,
+    call_sites: Mutex<HashMap<Identifier, CallSite>>,
 }
 
 impl Bounded {
     pub(super) fn new(format: LogFormat) -> Bounded {
-        Bounded { format, kinds: Mutex::default() }
+        Bounded { format, call_sites: Mutex::default() }
     }
 }
 
-/// The lines from one place.
-struct Kind {
+/// The lines of one call site.
+struct CallSite {
     since: Instant,
     written: u32,
     left_out: u64,
 }
 
-impl Kind {
-    fn new(now: Instant) -> Kind {
-        Kind { since: now, written: 0, left_out: 0 }
+impl CallSite {
+    fn new(now: Instant) -> CallSite {
+        CallSite { since: now, written: 0, left_out: 0 }
     }
 
     /// Whether one more line is written, and how many were not since the last one.
-    fn takes(&mut self, now: Instant) -> Option<u64> {
+    fn admit(&mut self, now: Instant) -> Option<u64> {
         if now.duration_since(self.since) >= WITHIN {
-            *self = Kind { left_out: self.left_out, ..Kind::new(now) };
+            *self = CallSite { left_out: self.left_out, ..CallSite::new(now) };
         }
         if self.written >= LINES_MAX {
             self.left_out += 1;
@@ -63,9 +63,9 @@ impl<'w> MakeWriter<'w> for Bounded {
 
     fn make_writer_for(&'w self, metadata: &Metadata<'_>) -> Line {
         let now = Instant::now();
-        let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
-        let kind = kinds.entry(metadata.callsite()).or_insert_with(|| Kind::new(now));
-        match kind.takes(now) {
+        let mut call_sites = self.call_sites.lock().unwrap_or_else(PoisonError::into_inner);
+        let call_site = call_sites.entry(metadata.callsite()).or_insert_with(|| CallSite::new(now));
+        match call_site.admit(now) {
             None => Line::LeftOut,
             Some(0) => Line::Written { before: None },
             Some(lines) => Line::Written { before: Some(note(self.format, lines)) },
@@ -73,7 +73,7 @@ impl<'w> MakeWriter<'w> for Bounded {
     }
 }
 
-/// Stands before the first line that is written again.
+/// Precedes the next line that is written.
 fn note(format: LogFormat, lines: u64) -> String {
     match format {
         LogFormat::Human => format!("({lines} lines like the next one were left out)\n"),
@@ -84,7 +84,7 @@ fn note(format: LogFormat, lines: u64) -> String {
     }
 }
 
-/// Takes one line.
+/// Writes or drops one line.
 pub(super) enum Line {
     Written { before: Option<String> },
     LeftOut,
@@ -110,16 +110,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_beyond_the_bound_are_counted_and_told_later() {
+    fn lines_beyond_the_limit_are_counted_and_reported_later() {
         let begin = Instant::now();
-        let mut kind = Kind::new(begin);
+        let mut call_site = CallSite::new(begin);
         for _ in 0..LINES_MAX {
-            assert_eq!(kind.takes(begin), Some(0));
+            assert_eq!(call_site.admit(begin), Some(0));
         }
         for _ in 0..7 {
-            assert_eq!(kind.takes(begin + WITHIN / 2), None);
+            assert_eq!(call_site.admit(begin + WITHIN / 2), None);
         }
-        assert_eq!(kind.takes(begin + WITHIN), Some(7));
-        assert_eq!(kind.takes(begin + WITHIN), Some(0));
+        assert_eq!(call_site.admit(begin + WITHIN), Some(7));
+        assert_eq!(call_site.admit(begin + WITHIN), Some(0));
     }
 }

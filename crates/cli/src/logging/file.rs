@@ -1,5 +1,5 @@
-//! A log file of the owner's alone that does not grow for ever: full, it is put aside, and the oldest
-//! of those goes. Trouble with it never stops the work that is logged.
+//! A private log file with rotation: a full file is renamed, and the oldest is deleted. Errors here never
+//! stop the work that is logged.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tracing_subscriber::fmt::MakeWriter;
 
 const FILE_BYTES_MAX: u64 = 1_000_000;
-const ASIDE_MAX: u32 = 5;
+const ROTATED_MAX: u32 = 5;
 
 /// Writes each line to stderr and, where there is one, to a file.
 #[derive(Clone)]
@@ -36,7 +36,7 @@ impl<'a> MakeWriter<'a> for Both {
 impl Write for Both {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         if let Some(file) = &self.file {
-            // A full disk is no reason to stop.
+            // A full disk must not stop the work.
             let _ = file.lock().unwrap_or_else(PoisonError::into_inner).add(line);
         }
         io::stderr().write_all(line)?;
@@ -60,11 +60,11 @@ impl LogFile {
         if self.open.is_none() {
             self.open = Some(open(&self.path)?);
         }
-        // A process that goes on with the file of an earlier one counts what that one wrote.
+        // A process that continues an existing file counts its bytes, too.
         let is_full = |written: u64| written > 0 && written + bytes > FILE_BYTES_MAX;
         if self.open.as_ref().is_some_and(|(_, written)| is_full(*written)) {
             self.open = None;
-            put_aside(&self.path)?;
+            rotate(&self.path)?;
             self.open = Some(open(&self.path)?);
         }
         if let Some((file, written)) = &mut self.open {
@@ -75,7 +75,7 @@ impl LogFile {
     }
 }
 
-/// The folder is made if the one around it is there: a log alone makes no home.
+/// Creates the folder if its parent exists: a log file alone must not create a home.
 fn open(path: &Path) -> io::Result<(File, u64)> {
     if let Some(folder) = path.parent().filter(|folder| !folder.exists()) {
         let mut builder = fs::DirBuilder::new();
@@ -86,18 +86,18 @@ fn open(path: &Path) -> io::Result<(File, u64)> {
     Ok((file, written))
 }
 
-fn put_aside(path: &Path) -> io::Result<()> {
-    let aside = |number: u32| {
+fn rotate(path: &Path) -> io::Result<()> {
+    let rotated = |number: u32| {
         let mut name = path.as_os_str().to_owned();
         name.push(format!(".{number}"));
         PathBuf::from(name)
     };
-    for number in (1..ASIDE_MAX).rev() {
-        if aside(number).exists() {
-            fs::rename(aside(number), aside(number + 1))?;
+    for number in (1..ROTATED_MAX).rev() {
+        if rotated(number).exists() {
+            fs::rename(rotated(number), rotated(number + 1))?;
         }
     }
-    fs::rename(path, aside(1))
+    fs::rename(path, rotated(1))
 }
 
 #[cfg(test)]
@@ -107,7 +107,7 @@ mod tests {
     use std::os::unix::fs::MetadataExt as _;
 
     #[test]
-    fn a_full_file_is_put_aside_and_all_of_them_stay_private() {
+    fn a_full_file_is_rotated_and_all_files_stay_private() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("logs/whoop.log");
         let mut log = LogFile { path: path.clone(), open: None };
@@ -127,12 +127,12 @@ mod tests {
     }
 
     #[test]
-    fn the_first_line_of_a_process_counts() {
+    fn the_size_of_an_existing_file_counts() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("whoop.log");
         let line = vec![b'x'; 400_000];
         for _ in 0..10 {
-            // Each process opens the file anew.
+            // Each process opens the file again.
             LogFile { path: path.clone(), open: None }.add(&line).unwrap();
             assert!(fs::metadata(&path).unwrap().len() <= FILE_BYTES_MAX);
         }

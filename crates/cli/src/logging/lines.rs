@@ -1,5 +1,5 @@
-//! One JSON object a line, in the words that readers of a service's log know: `ts`, `level`, `logger`,
-//! `msg`, and what else belongs to it.
+//! One JSON object a line, with the field names that readers of a service's log know: `ts`, `level`,
+//! `logger`, `msg`, and further fields.
 
 use std::fmt;
 
@@ -25,7 +25,7 @@ where
     ) -> fmt::Result {
         let mut line = Map::new();
         let level = match *event.metadata().level() {
-            // As the standard library of Python has it.
+            // As in Python's standard library.
             tracing::Level::WARN => "WARNING".to_owned(),
             level => level.to_string(),
         };

@@ -1,18 +1,18 @@
-//! Foreign text made to fit: visible, and no wider than so many columns.
+//! Shortens untrusted text to a width, with control characters made visible.
 
 use super::{visible, width};
 
-/// Without its end: a sentence begins with what it says.
+/// Cuts the end, as for sentences.
 pub(crate) fn cut_end(text: &str, columns: usize) -> String {
     cut(text, columns, 0)
 }
 
-/// Without its middle: a name begins with its meaning, a pointer ends with its own.
+/// Cuts the middle, as for names and JSON pointers, whose ends matter.
 pub(crate) fn cut_middle(text: &str, columns: usize) -> String {
     cut(text, columns, columns / 2)
 }
 
-/// What is too wide keeps so many columns of its end.
+/// Text that is too wide keeps `end_columns` of its end.
 fn cut(text: &str, columns: usize, end_columns: usize) -> String {
     let text = visible(text);
     if width(&text) <= columns {
@@ -26,7 +26,7 @@ fn cut(text: &str, columns: usize, end_columns: usize) -> String {
     short
 }
 
-/// The first characters that need no more than so many columns.
+/// The first characters that fit into this many columns.
 fn within(chars: impl Iterator<Item = char>, columns: usize) -> Vec<char> {
     let mut used = 0;
     chars
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_too_wide_is_cut_to_fit() {
+    fn text_that_is_too_wide_is_cut_to_fit() {
         for (text, middle, end) in [
             ("/tools/pay/deny_if/0", "/tools/pay/deny_if/0", "/tools/pay/deny_if/0"),
             ("/tools/a_rather_long_name/deny_if/0", "/tools/a_…/deny_if/0", "/tools/a_rather_lon…"),

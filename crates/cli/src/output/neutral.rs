@@ -1,11 +1,10 @@
-//! Bytes that a stranger may have written, on their way to a terminal: line by line, with everything that
-//! a terminal may act on made visible.
+//! A writer for untrusted bytes to a terminal: line by line, with control characters made visible.
 
 use std::io::{self, Write};
 
 use super::visible;
 
-/// Makes lines visible. A line is written when it is whole, the last one when this is flushed.
+/// Makes lines visible. Writes complete lines, and the last one at a flush.
 pub(crate) struct Neutral<W: Write> {
     inner: W,
     line: Vec<u8>,
@@ -50,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_that_a_terminal_acts_on_is_left() {
+    fn no_control_character_is_left() {
         let mut out = Vec::new();
         let mut neutral = Neutral::new(&mut out);
         for piece in ["a,\u{1b}[2J\r", "\nb\rc,日", "本\u{9b}31m\u{202e}\n", "end\u{7}"] {

@@ -1,4 +1,4 @@
-//! Colour, when there is a terminal that wants it. Words carry the meaning; colour only helps the eye.
+//! Colour for terminals. The text has the full meaning without it.
 
 use std::fmt::Display;
 
@@ -52,7 +52,7 @@ impl Paint {
         self.wrap("33", text)
     }
 
-    /// The word of a risk, in the colour of how careful one should be.
+    /// A risk in its colour.
     pub(crate) fn risk(self, risk: &str) -> String {
         match risk.trim_end() {
             "critical" => self.bad(risk),
@@ -68,7 +68,7 @@ impl Paint {
     }
 }
 
-/// <https://no-color.org>: any value but the empty one says no.
+/// <https://no-color.org>: any value but the empty one turns colour off.
 fn refused_by_environment() -> bool {
     std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
         || std::env::var_os("TERM").is_some_and(|value| value == "dumb")

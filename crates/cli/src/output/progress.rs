@@ -1,62 +1,69 @@
-//! How far long work has come: one line that is rewritten on a terminal, a plain line now and then
-//! elsewhere, nothing at all for work that is over quickly.
+//! Progress of long work: a bar or a counter on a terminal, a plain line now and then elsewhere, and
+//! nothing for work that finishes quickly.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-const TERMINAL_EVERY: Duration = Duration::from_millis(200);
-const PLAIN_EVERY: Duration = Duration::from_secs(5);
-const WIDTH: usize = 24;
-/// The clock is asked once for so many steps.
-const STEPS_PER_LOOK: u64 = 1024;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+const TERMINAL_INTERVAL: Duration = Duration::from_millis(200);
+const PLAIN_INTERVAL: Duration = Duration::from_secs(5);
+/// The clock is read once per this many steps.
+const STEPS_PER_CHECK: u64 = 1024;
+
+const COUNTER: &str = "{prefix}: {msg}";
+const BAR: &str = "{prefix}: [{bar:24}] {msg}";
 
 pub(crate) struct Progress {
     what: &'static str,
-    terminal: bool,
-    every: Duration,
+    unit: &'static str,
+    is_terminal: bool,
     last: Instant,
     done: u64,
-    drawn: bool,
+    /// Created when the first line is due.
+    bar: Option<ProgressBar>,
 }
 
 impl Progress {
     pub(crate) fn new(what: &'static str) -> Progress {
-        let terminal = io::stderr().is_terminal();
-        let every = if terminal { TERMINAL_EVERY } else { PLAIN_EVERY };
-        Progress { what, terminal, every, last: Instant::now(), done: 0, drawn: false }
+        let is_terminal = io::stderr().is_terminal();
+        Progress { what, unit: "rows", is_terminal, last: Instant::now(), done: 0, bar: None }
     }
 
-    /// So many steps are done now.
+    /// The same with another unit than rows.
+    pub(crate) fn counting(mut self, unit: &'static str) -> Progress {
+        self.unit = unit;
+        self
+    }
+
+    /// Reports the number of steps done.
     pub(crate) fn at(&mut self, done: u64) {
-        let look = done / STEPS_PER_LOOK != self.done / STEPS_PER_LOOK;
+        let check = done / STEPS_PER_CHECK != self.done / STEPS_PER_CHECK;
         self.done = done;
-        if look && self.last.elapsed() >= self.every {
-            self.draw(&format!("{} rows", self.done));
-            self.last = Instant::now();
+        if check && self.is_due() {
+            self.draw(None, format!("{done} {}", self.unit));
         }
     }
 
-    /// So much of a whole is done, and so many rows with it.
+    /// Reports the share done and the number of rows.
     pub(crate) fn share(&mut self, done: u64, whole: u64, rows: u64) {
-        if self.last.elapsed() < self.every {
-            return;
+        if self.is_due() {
+            let done = done.min(whole);
+            let percent = done.saturating_mul(100).checked_div(whole).unwrap_or(0);
+            self.draw(Some((done, whole)), format!("{percent} %, {rows} {}", self.unit));
         }
-        let percent = done.min(whole).saturating_mul(100).checked_div(whole).unwrap_or(0);
-        let bar = if self.terminal { format!("[{}] ", filled(percent)) } else { String::new() };
-        self.draw(&format!("{bar}{percent} %, {rows} rows"));
-        self.last = Instant::now();
     }
 
-    /// For work that cannot say how far it is: shows how long it has been at it.
+    /// For work of unknown length: shows how long it has been running.
     pub(crate) fn during<T>(what: &'static str, work: impl FnOnce() -> T) -> T {
         let (done, ended) = mpsc::channel::<()>();
         std::thread::scope(|scope| {
             scope.spawn(move || {
                 let mut progress = Progress::new(what);
                 let begin = progress.last;
-                while ended.recv_timeout(progress.every) == Err(RecvTimeoutError::Timeout) {
-                    progress.draw(&format!("{} s", begin.elapsed().as_secs()));
+                while ended.recv_timeout(progress.interval()) == Err(RecvTimeoutError::Timeout) {
+                    progress.draw(None, format!("{} s", begin.elapsed().as_secs()));
                 }
             });
             let result = work();
@@ -65,39 +72,55 @@ impl Progress {
         })
     }
 
-    fn draw(&mut self, how_far: &str) {
-        let (start, end) = if self.terminal { ("\r", "\u{1b}[K") } else { ("", "\n") };
-        let mut stderr = io::stderr();
-        let _ = write!(stderr, "{start}{}: {how_far}{end}", self.what);
-        let _ = stderr.flush();
-        self.drawn = true;
+    fn interval(&self) -> Duration {
+        if self.is_terminal { TERMINAL_INTERVAL } else { PLAIN_INTERVAL }
+    }
+
+    fn is_due(&self) -> bool {
+        self.last.elapsed() >= self.interval()
+    }
+
+    fn draw(&mut self, share: Option<(u64, u64)>, text: String) {
+        self.last = Instant::now();
+        if !self.is_terminal {
+            let _ = writeln!(io::stderr(), "{}: {text}", self.what);
+            return;
+        }
+        let bar = self.bar.get_or_insert_with(|| new_bar(self.what, share.is_some()));
+        if let Some((done, whole)) = share {
+            bar.update(|state| {
+                state.set_len(whole);
+                state.set_pos(done);
+            });
+        }
+        bar.set_message(text);
     }
 }
 
-/// `#####...................`
-fn filled(percent: u64) -> String {
-    let full = usize::try_from(percent.min(100)).unwrap_or(100) * WIDTH / 100;
-    format!("{}{}", "#".repeat(full), ".".repeat(WIDTH - full))
+fn new_bar(what: &'static str, has_share: bool) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    let style = ProgressStyle::with_template(if has_share { BAR } else { COUNTER });
+    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("#."))
+        .with_prefix(what)
 }
 
 impl Drop for Progress {
-    /// The last line is wiped, so that what follows starts on a clean one.
+    /// Clears the last line for the output that follows.
     fn drop(&mut self) {
-        if self.drawn && self.terminal {
-            let _ = write!(io::stderr(), "\r\u{1b}[K");
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::filled;
+    use super::*;
 
     #[test]
-    fn the_bar_is_never_longer_than_its_room() {
-        for (percent, full) in [(0, 0), (50, 12), (100, 24), (700, 24)] {
-            let bar = filled(percent);
-            assert_eq!((bar.len(), bar.matches('#').count()), (24, full), "{percent}");
+    fn the_templates_are_valid() {
+        for template in [COUNTER, BAR] {
+            assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
         }
     }
 }

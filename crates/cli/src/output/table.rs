@@ -1,5 +1,5 @@
-//! Plain columns: a header, aligned cells, nothing drawn. On a terminal long cells are wrapped so that a
-//! row fits; elsewhere every row is one whole line. Cells are made visible here, so no caller can forget it.
+//! Plain tables: a header and aligned cells, no lines. On a terminal long cells are wrapped so that a row
+//! fits; elsewhere every row is one line. Cells are made visible here, so no caller can forget it.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ const GAP: &str = "  ";
 const COLUMNS_MIN: usize = 8;
 /// A cell has no more lines than this; the last one ends in `…`.
 const CELL_LINES_MAX: usize = 6;
-/// The column whose words have a colour.
+/// The column with colours.
 const RISK: &str = "risk";
 
 #[derive(Debug)]
@@ -21,6 +21,8 @@ pub(crate) struct Table {
     /// Which column holds risks.
     risk_at: Option<usize>,
     rows: Vec<Vec<String>>,
+    /// Whether rows that do not fit are shown as a list of names and values.
+    may_be_listed: bool,
 }
 
 impl Table {
@@ -29,28 +31,33 @@ impl Table {
             header: header.iter().map(|name| name.to_uppercase()).collect(),
             risk_at: header.iter().position(|name| *name == RISK),
             rows: Vec::new(),
+            may_be_listed: false,
         }
     }
 
-    /// A table with the column names of somebody else, as they are.
-    pub(crate) fn foreign(header: &[String]) -> Table {
+    /// A table with untrusted column names, unchanged. It may have any number of columns.
+    pub(crate) fn untrusted(header: &[String]) -> Table {
         let header = header.iter().map(|name| visible(name)).collect();
-        Table { header, risk_at: None, rows: Vec::new() }
+        Table { header, risk_at: None, rows: Vec::new(), may_be_listed: true }
     }
 
     pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
-        self.foreign_row(cells);
+        self.untrusted_row(cells);
     }
 
-    pub(crate) fn foreign_row(&mut self, cells: impl IntoIterator<Item = String>) {
+    pub(crate) fn untrusted_row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().map(|cell| visible(&cell)).collect());
     }
 
-    /// The table as text, no wider than so many columns if it can be.
+    /// The table as text, no wider than `columns` if possible.
     pub(crate) fn render(&self, paint: Paint, columns: Option<usize>) -> String {
         let mut widths = self.widths();
         if let Some(columns) = columns {
-            shrink(&mut widths, &self.least_widths(), columns);
+            if self.may_be_listed && !fits(&self.least_widths(&widths), columns) {
+                return self.listed(columns);
+            }
+            let least = self.least_widths(&widths);
+            shrink(&mut widths, &least, columns);
         }
         let mut out = String::new();
         for line in lines(&self.header, &widths) {
@@ -59,6 +66,25 @@ impl Table {
         for row in &self.rows {
             for line in lines(row, &widths) {
                 let _ = writeln!(out, "{}", self.painted(line, paint));
+            }
+        }
+        out
+    }
+
+    /// One line for each cell, and a blank line between rows.
+    fn listed(&self, columns: usize) -> String {
+        let name_columns = self.header.iter().map(|name| width(name)).max().unwrap_or(0);
+        let name_columns = name_columns.min(columns / 2);
+        let widths = [name_columns, columns.saturating_sub(name_columns + GAP.len()).max(1)];
+        let mut out = String::new();
+        for (at, row) in self.rows.iter().enumerate() {
+            if at > 0 {
+                out.push('\n');
+            }
+            for (name, cell) in self.header.iter().zip(row) {
+                for line in lines(&[name.clone(), cell.clone()], &widths) {
+                    let _ = writeln!(out, "{}", joined(&line));
+                }
             }
         }
         out
@@ -81,28 +107,30 @@ impl Table {
         self.header.iter().enumerate().map(|(at, name)| column(at).max(width(name))).collect()
     }
 
-    /// The first column names the row, so it stays whole as long as there is room elsewhere.
-    fn least_widths(&self) -> Vec<usize> {
-        let least = |(at, name): (usize, &String)| {
-            let whole = if at == 0 { self.widths().first().copied().unwrap_or(0) } else { 0 };
-            whole.max(width(name)).max(COLUMNS_MIN)
+    /// The first column names the row, so it is shrunk last.
+    fn least_widths(&self, widths: &[usize]) -> Vec<usize> {
+        let least = |(at, (name, whole)): (usize, (&String, &usize))| {
+            let least = width(name).max(COLUMNS_MIN).min(*whole);
+            if at == 0 { *whole } else { least }
         };
-        self.header.iter().enumerate().map(least).collect()
+        self.header.iter().zip(widths).enumerate().map(least).collect()
     }
 }
 
-/// Takes columns from the widest until the row fits. A terminal that is too narrow for all gets the
-/// least widths.
+fn fits(widths: &[usize], columns: usize) -> bool {
+    widths.iter().sum::<usize>() + GAP.len() * widths.len().saturating_sub(1) <= columns
+}
+
+/// Narrows the widest columns until the row fits, at most to the least widths.
 fn shrink(widths: &mut [usize], least: &[usize], columns: usize) {
-    let gaps = GAP.len() * widths.len().saturating_sub(1);
-    while widths.iter().sum::<usize>() + gaps > columns {
+    while !fits(widths, columns) {
         let wide = widths.iter_mut().zip(least).filter(|(width, least)| **width > **least);
         let Some((widest, _)) = wide.max_by_key(|(width, _)| **width) else { return };
         *widest -= 1;
     }
 }
 
-/// A row as the lines it takes.
+/// A row as lines.
 fn lines(cells: &[String], widths: &[usize]) -> Vec<Vec<String>> {
     let wrapped: Vec<Vec<String>> =
         cells.iter().zip(widths).map(|(cell, width)| wrapped(cell, *width)).collect();
@@ -114,7 +142,7 @@ fn lines(cells: &[String], widths: &[usize]) -> Vec<Vec<String>> {
     (0..count).map(line).collect()
 }
 
-/// A cell in lines of so many columns, broken behind a blank or a sign where there is one.
+/// A cell in lines of this width, broken after a space or punctuation if possible.
 fn wrapped(cell: &str, columns: usize) -> Vec<String> {
     let mut rest = cell;
     let mut parts = Vec::new();
@@ -131,7 +159,7 @@ fn wrapped(cell: &str, columns: usize) -> Vec<String> {
     parts
 }
 
-/// Where a line of at most so many columns ends, in bytes.
+/// The byte offset where a line of at most this many columns ends.
 fn break_at(text: &str, columns: usize) -> usize {
     let mut used = 0;
     let (mut end, mut good) = (0, None);
@@ -146,7 +174,7 @@ fn break_at(text: &str, columns: usize) -> usize {
         }
     }
     let first = text.chars().next().map_or(1, char::len_utf8);
-    // A break in the first half would waste more than it helps.
+    // A break in the first half would waste too much of the line.
     good.filter(|good| *good * 2 >= end).unwrap_or(end).max(first)
 }
 
@@ -158,7 +186,7 @@ pub(crate) fn width(text: &str) -> usize {
     UnicodeWidthStr::width(text)
 }
 
-/// `text` with spaces behind it up to `to` columns.
+/// `text` padded with spaces to `to` columns.
 pub(crate) fn pad(text: &str, to: usize) -> String {
     format!("{text}{}", " ".repeat(to.saturating_sub(width(text))))
 }
@@ -168,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_line_up_and_foreign_text_is_visible() {
+    fn columns_line_up_and_control_characters_are_visible() {
         let mut table = Table::new(&["name", "says"]);
         table.row(["日本".into(), "hello\r\u{1b}[31m".into()]);
         table.row(["longer name".into(), String::new()]);
@@ -177,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_fits_the_terminal_and_is_whole_elsewhere() {
+    fn a_table_fits_the_terminal_and_is_not_wrapped_elsewhere() {
         let mut table = Table::new(&["label", "servers", "risk"]);
         let many = "github, files, calendar, mail, notes, whoop";
         table.row(["claude-desktop".into(), many.into(), "high".into()]);
@@ -197,14 +225,29 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_without_end_is_cut() {
+    fn a_row_of_many_columns_becomes_a_list() {
+        let header: Vec<String> = (0..30).map(|n| format!("column_number_{n}")).collect();
+        let mut table = Table::untrusted(&header);
+        table.untrusted_row((0..30).map(|n| format!("value {n} {}", "x".repeat(50))));
+        table.untrusted_row((0..30).map(|n| format!("other {n}")));
+        for columns in [40, 80, 200] {
+            let text = table.render(Paint::PLAIN, Some(columns));
+            assert!(text.lines().all(|line| width(line) <= columns), "{columns}: {text}");
+            assert!(text.contains("column_number_29  other 29\n"), "{text}");
+            assert_eq!(text.lines().filter(|line| line.is_empty()).count(), 1);
+        }
+        assert_eq!(table.render(Paint::PLAIN, None).lines().count(), 3);
+    }
+
+    #[test]
+    fn a_very_long_cell_is_cut() {
         let parts = wrapped(&"word ".repeat(100), 10);
         assert_eq!(parts.len(), CELL_LINES_MAX);
         assert!(parts.last().is_some_and(|last| last.ends_with('…') && width(last) <= 10));
     }
 
     #[test]
-    fn risks_have_a_colour_where_there_is_one() {
+    fn risks_have_a_colour() {
         let mut table = Table::new(&["tool", "risk", "says"]);
         table.row(["pay".into(), "critical".into(), "x".into()]);
         table.row(["read".into(), "low".into(), "y".into()]);

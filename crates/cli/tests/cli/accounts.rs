@@ -1,5 +1,5 @@
-//! Accounts through the binary: signing in with a browser, a pasted address or a token file, what is
-//! shown, what is wiped, and what a kill in the middle of a refresh leaves.
+//! Accounts through the binary: sign-in with a browser, a pasted address or a token file, status, wiping, and
+//! kills during a refresh.
 #![allow(clippy::print_stdout, reason = "the figures of a promise are for people")]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -7,45 +7,45 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Child, ChildStderr, Stdio};
 use std::time::{Duration, Instant};
 
-use sandbox::{Config, Fault, Running, Sandbox, What, Which};
+use sandbox::{Config, Fault, FaultKind, Running, Sandbox, TokenKind};
 use serde_json::{Value, json};
 
+use crate::cli_test::{CliTest, CommandOutput, files_below};
 use crate::http;
-use crate::stage::{Said, Stage, files_below};
 
 const SECRET_FIELDS: [&str; 2] = ["access_token", "refresh_token"];
 
-pub(crate) fn stage() -> (Stage, Running) {
+pub(crate) fn set_up() -> (CliTest, Running) {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     let now_us = i64::try_from(now.as_micros()).unwrap();
     let sandbox = Sandbox::start(Config::whoop(7, 2, now_us)).unwrap();
-    let mut stage = Stage::new();
+    let mut test = CliTest::new();
     let ready = sandbox.control().ready();
-    stage.set("WHOOP_API_BASE_URL", sandbox.url());
-    stage.set("WHOOP_OAUTH_BASE_URL", sandbox.url());
-    stage.set("WHOOP_CLIENT_ID", ready["client_id"].as_str().unwrap());
-    stage.set("WHOOP_CLIENT_SECRET", ready["client_secret"].as_str().unwrap());
-    (stage, sandbox)
+    test.set("WHOOP_API_BASE_URL", sandbox.url());
+    test.set("WHOOP_OAUTH_BASE_URL", sandbox.url());
+    test.set("WHOOP_CLIENT_ID", ready["client_id"].as_str().unwrap());
+    test.set("WHOOP_CLIENT_SECRET", ready["client_secret"].as_str().unwrap());
+    (test, sandbox)
 }
 
-pub(crate) fn connected() -> (Stage, Running, Value) {
-    let (stage, sandbox) = stage();
+pub(crate) fn connected() -> (CliTest, Running, Value) {
+    let (test, sandbox) = set_up();
     let tokens = sandbox.control().tokens();
-    let file = stage.write("tokens.json", &tokens.to_string());
-    stage.fine(&["connect", "whoop", "--tokens", &file]);
-    std::fs::remove_file(stage.path("tokens.json")).unwrap();
-    (stage, sandbox, tokens)
+    let file = test.write("tokens.json", &tokens.to_string());
+    test.succeed(&["connect", "whoop", "--tokens", &file]);
+    std::fs::remove_file(test.path("tokens.json")).unwrap();
+    (test, sandbox, tokens)
 }
 
-fn account(stage: &Stage) -> Value {
-    stage.run(&["accounts", "whoop", "--json"]).json()[0].clone()
+fn account(test: &CliTest) -> Value {
+    test.run(&["accounts", "whoop", "--json"]).json()[0].clone()
 }
 
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// Where a page sends the browser.
+/// The redirect of a page.
 fn location(url: &str) -> String {
     let rest = url.strip_prefix("http://").unwrap();
     let (host, path) = rest.split_once('/').unwrap();
@@ -58,7 +58,7 @@ fn location(url: &str) -> String {
     line.split_once(": ").unwrap().1.trim().to_owned()
 }
 
-/// A `connect` that waits for its owner, and the address it shows.
+/// A `connect` that waits for the sign-in, and the address it shows.
 struct Waiting {
     child: Child,
     talk: BufReader<ChildStderr>,
@@ -70,8 +70,8 @@ struct Waiting {
     clippy::zombie_processes,
     reason = "who is handed the child waits for it; a failed read ends the test"
 )]
-fn waiting(stage: &Stage, arguments: &[&str]) -> Waiting {
-    let mut command = stage.command(arguments);
+fn waiting(test: &CliTest, arguments: &[&str]) -> Waiting {
+    let mut command = test.command(arguments);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut talk = BufReader::new(child.stderr.take().unwrap());
@@ -90,30 +90,30 @@ fn waiting(stage: &Stage, arguments: &[&str]) -> Waiting {
 }
 
 impl Waiting {
-    fn ended(mut self) -> Said {
+    fn ended(mut self) -> CommandOutput {
         drop(self.child.stdin.take());
         self.talk.read_to_string(&mut self.heard).unwrap();
         let output = self.child.wait_with_output().unwrap();
         let stdout = String::from_utf8(output.stdout).unwrap();
-        Said { code: output.status.code().unwrap_or(-1), stdout, stderr: self.heard }
+        CommandOutput { code: output.status.code().unwrap_or(-1), stdout, stderr: self.heard }
     }
 }
 
 #[test]
 fn a_token_file_connects_and_disconnecting_leaves_nothing() {
-    let (stage, sandbox, tokens) = connected();
-    let shown = account(&stage);
+    let (test, sandbox, tokens) = connected();
+    let shown = account(&test);
     assert_eq!(shown["state"], "connected");
     assert_eq!(shown["missing_scopes"], json!([]));
     assert_eq!(shown["has_refresh_token"], true);
-    assert!(stage.fine(&["accounts", "--check"]).stdout.contains("connected"));
-    let said = stage.fine(&["disconnect", "whoop", "--yes", "--json"]).json();
-    assert_eq!(said["revoked"], true);
-    assert_eq!(said["account_wiped"], true);
-    assert_eq!(account(&stage)["state"], "not_connected");
+    assert!(test.succeed(&["accounts", "--check"]).stdout.contains("connected"));
+    let printed = test.succeed(&["disconnect", "whoop", "--yes", "--json"]).json();
+    assert_eq!(printed["revoked"], true);
+    assert_eq!(printed["account_wiped"], true);
+    assert_eq!(account(&test)["state"], "not_connected");
     let counters = sandbox.control().counters();
     assert_eq!(counters.paths["DELETE /developer/v2/user/access"], 1);
-    for (file, bytes) in files_below(&stage.home()) {
+    for (file, bytes) in files_below(&test.home()) {
         for field in SECRET_FIELDS {
             let secret = tokens[field].as_str().unwrap().as_bytes();
             assert!(!bytes.windows(secret.len()).any(|w| w == secret), "{}", file.display());
@@ -122,28 +122,28 @@ fn a_token_file_connects_and_disconnecting_leaves_nothing() {
 }
 
 #[test]
-fn somebody_else_does_not_sign_in_over_the_owners_records() {
-    let (mut stage, sandbox, tokens) = connected();
-    stage.fine(&["sync", "whoop", "--full"]);
+fn another_person_cannot_sign_in_over_the_owners_records() {
+    let (mut test, sandbox, tokens) = connected();
+    test.succeed(&["sync", "whoop", "--full"]);
     let records =
-        || stage.fine(&["sql", "select count(*) as n from whoop_cycles", "--json"]).stdout;
+        || test.succeed(&["sql", "select count(*) as n from whoop_cycles", "--json"]).stdout;
     let before = records();
     let now_us = sandbox.control().now_us();
     let other = Sandbox::start(Config::whoop(8, 2, now_us)).unwrap();
-    stage.set("WHOOP_API_BASE_URL", other.url());
-    stage.set("WHOOP_OAUTH_BASE_URL", other.url());
+    test.set("WHOOP_API_BASE_URL", other.url());
+    test.set("WHOOP_OAUTH_BASE_URL", other.url());
     let theirs = other.control().tokens().to_string();
-    let said = stage.run_with(&["connect", "whoop", "--tokens", "-"], &theirs);
-    assert_eq!(said.code, 2, "{}", said.everything());
-    assert!(said.stderr.contains("tollgate connect whoop --replace"), "{}", said.stderr);
-    assert!(said.stderr.contains("the account there was is kept"), "{}", said.stderr);
-    let said = stage.run_with(&["connect", "whoop", "--tokens", "-", "--replace"], &theirs);
-    assert_eq!(said.code, 0, "{}", said.everything());
+    let printed = test.run_with(&["connect", "whoop", "--tokens", "-"], &theirs);
+    assert_eq!(printed.code, 2, "{}", printed.all_output());
+    assert!(printed.stderr.contains("tollgate connect whoop --replace"), "{}", printed.stderr);
+    assert!(printed.stderr.contains("the previous account is kept"), "{}", printed.stderr);
+    let printed = test.run_with(&["connect", "whoop", "--tokens", "-", "--replace"], &theirs);
+    assert_eq!(printed.code, 0, "{}", printed.all_output());
     let records =
-        || stage.fine(&["sql", "select count(*) as n from whoop_cycles", "--json"]).stdout;
+        || test.succeed(&["sql", "select count(*) as n from whoop_cycles", "--json"]).stdout;
     assert_ne!(records(), before, "the owner's records are gone");
-    stage.fine(&["sync", "whoop", "--full"]);
-    for (file, bytes) in files_below(&stage.home()) {
+    test.succeed(&["sync", "whoop", "--full"]);
+    for (file, bytes) in files_below(&test.home()) {
         let secret = tokens["refresh_token"].as_str().unwrap().as_bytes();
         assert!(!bytes.windows(secret.len()).any(|w| w == secret), "{}", file.display());
     }
@@ -151,51 +151,50 @@ fn somebody_else_does_not_sign_in_over_the_owners_records() {
 
 #[test]
 fn a_token_response_on_standard_input_connects_too() {
-    let (stage, sandbox) = stage();
+    let (test, sandbox) = set_up();
     let tokens = sandbox.control().tokens().to_string();
-    let said = stage.run_with(&["connect", "whoop", "--tokens", "-", "--json"], &tokens);
-    assert_eq!(said.code, 0, "{}", said.everything());
-    assert_eq!(said.json()["checked"], true);
-    assert!(!said.stderr.contains("is not known"), "{}", said.stderr);
-    // Without the app the login cannot be refreshed, and that is said while it is easy to mend.
-    let mut without = stage;
+    let printed = test.run_with(&["connect", "whoop", "--tokens", "-", "--json"], &tokens);
+    assert_eq!(printed.code, 0, "{}", printed.all_output());
+    assert_eq!(printed.json()["checked"], true);
+    assert!(!printed.stderr.contains("is not known"), "{}", printed.stderr);
+    // Without the app the login cannot be refreshed, which is reported at once.
+    let mut without = test;
     without.set("WHOOP_CLIENT_SECRET", "");
     without.set("TOLLGATE_HOME", without.path("another").to_str().unwrap());
     let tokens = sandbox.control().tokens().to_string();
-    let said = without.run_with(&["connect", "whoop", "--tokens", "-"], &tokens);
-    assert_eq!(said.code, 0, "{}", said.everything());
-    assert!(said.stderr.contains("`WHOOP_CLIENT_SECRET` is not known"), "{}", said.stderr);
+    let printed = without.run_with(&["connect", "whoop", "--tokens", "-"], &tokens);
+    assert_eq!(printed.code, 0, "{}", printed.all_output());
+    assert!(printed.stderr.contains("`WHOOP_CLIENT_SECRET` is not known"), "{}", printed.stderr);
 }
 
 #[test]
-fn credentials_that_do_not_work_are_not_kept_and_the_old_ones_are() {
-    let (stage, _sandbox) = stage();
+fn failing_credentials_are_not_saved_and_the_old_ones_stay() {
+    let (test, _sandbox) = set_up();
     let wrong = json!({ "access_token": "wrong-1", "refresh_token": "wrong-2" }).to_string();
-    let said = stage.run_with(&["connect", "whoop", "--tokens", "-"], &wrong);
-    assert_eq!(said.code, 2, "{}", said.everything());
-    let words =
-        "has ended: it answered `invalid_grant`; nothing is kept\nhint: check what you gave";
-    assert!(said.stderr.contains(words), "{}", said.stderr);
-    assert_eq!(said.stderr.matches("hint: ").count(), 1, "{}", said.stderr);
-    assert!(!said.everything().contains("wrong-"), "{}", said.everything());
-    assert_eq!(account(&stage)["state"], "not_connected");
-    let (stage, _sandbox, _) = connected();
-    let said = stage.run_with(&["connect", "whoop", "--tokens", "-"], &wrong);
-    assert_eq!(said.code, 2);
-    assert!(stage.fine(&["accounts", "--check"]).stdout.contains("connected"));
+    let printed = test.run_with(&["connect", "whoop", "--tokens", "-"], &wrong);
+    assert_eq!(printed.code, 2, "{}", printed.all_output());
+    let words = "has ended: it answered `invalid_grant`; nothing was saved\nhint: check the values you entered";
+    assert!(printed.stderr.contains(words), "{}", printed.stderr);
+    assert_eq!(printed.stderr.matches("hint: ").count(), 1, "{}", printed.stderr);
+    assert!(!printed.all_output().contains("wrong-"), "{}", printed.all_output());
+    assert_eq!(account(&test)["state"], "not_connected");
+    let (test, _sandbox, _) = connected();
+    let printed = test.run_with(&["connect", "whoop", "--tokens", "-"], &wrong);
+    assert_eq!(printed.code, 2);
+    assert!(test.succeed(&["accounts", "--check"]).stdout.contains("connected"));
     for text in ["", "[]", "{}", r#"{"access_token": 7, "refresh_token": "planted-9""#] {
-        let said = stage.run_with(&["connect", "whoop", "--tokens", "-"], text);
-        assert_eq!(said.code, 2, "{text}");
-        assert!(!said.everything().contains("planted-9"), "{}", said.everything());
+        let printed = test.run_with(&["connect", "whoop", "--tokens", "-"], text);
+        assert_eq!(printed.code, 2, "{text}");
+        assert!(!printed.all_output().contains("planted-9"), "{}", printed.all_output());
     }
 }
 
 #[test]
-fn the_browser_comes_back_and_what_else_knocks_does_not_disturb() {
-    let (stage, sandbox) = stage();
+fn the_browser_redirect_works_despite_other_requests() {
+    let (test, sandbox) = set_up();
     let port = free_port();
     let arguments = ["connect", "whoop", "--no-browser", "--port", &port.to_string(), "--json"];
-    let waiting = waiting(&stage, &arguments);
+    let waiting = waiting(&test, &arguments);
     let base = format!("http://127.0.0.1:{port}");
     let back = location(&waiting.url);
     assert!(back.starts_with(&format!("http://localhost:{port}/callback?")), "{back}");
@@ -211,9 +210,9 @@ fn the_browser_comes_back_and_what_else_knocks_does_not_disturb() {
         assert_eq!(http::get(&format!("{base}{path}")).status, 404, "{path}");
     }
     assert_eq!(http::get(&format!("{base}/callback?{query}")).status, 200);
-    let said = waiting.ended();
-    assert_eq!(said.code, 0, "{}", said.everything());
-    let told = said.json();
+    let printed = waiting.ended();
+    assert_eq!(printed.code, 0, "{}", printed.all_output());
+    let told = printed.json();
     assert_eq!(told["state"], "connected");
     assert_eq!(told["has_refresh_token"], true);
     assert_eq!(told["missing_scopes"], json!([]));
@@ -221,99 +220,99 @@ fn the_browser_comes_back_and_what_else_knocks_does_not_disturb() {
 }
 
 #[test]
-fn a_refused_consent_is_told_and_nothing_is_kept() {
-    let (stage, sandbox) = stage();
+fn a_refused_consent_is_reported_and_nothing_is_saved() {
+    let (test, sandbox) = set_up();
     sandbox.control().set(&json!({ "consent": "refused" })).unwrap();
     let port = free_port();
     let waiting =
-        waiting(&stage, &["connect", "whoop", "--no-browser", "--port", &port.to_string()]);
+        waiting(&test, &["connect", "whoop", "--no-browser", "--port", &port.to_string()]);
     let query = location(&waiting.url).split_once('?').unwrap().1.to_owned();
     assert_eq!(http::get(&format!("http://127.0.0.1:{port}/callback?{query}")).status, 400);
-    let said = waiting.ended();
-    assert_eq!(said.code, 2);
-    assert!(said.stderr.contains("access_denied"), "{}", said.stderr);
-    assert_eq!(account(&stage)["state"], "not_connected");
+    let printed = waiting.ended();
+    assert_eq!(printed.code, 2);
+    assert!(printed.stderr.contains("access_denied"), "{}", printed.stderr);
+    assert_eq!(account(&test)["state"], "not_connected");
 }
 
 #[test]
-fn a_pasted_address_does_where_the_browser_is_elsewhere() {
-    let (mut stage, _sandbox) = stage();
-    stage.set("WHOOP_REDIRECT_URI", "https://me.example/back");
-    let mut waiting = waiting(&stage, &["connect", "whoop", "--no-browser"]);
+fn a_pasted_address_works_for_a_browser_on_another_machine() {
+    let (mut test, _sandbox) = set_up();
+    test.set("WHOOP_REDIRECT_URI", "https://me.example/back");
+    let mut waiting = waiting(&test, &["connect", "whoop", "--no-browser"]);
     let back = location(&waiting.url);
     assert!(back.starts_with("https://me.example/back?"), "{back}");
     let mut stdin = waiting.child.stdin.take().unwrap();
     writeln!(stdin, "not an address\nhttps://me.example/back?code=x&state=y\n\n{back}").unwrap();
     drop(stdin);
-    let said = waiting.ended();
-    assert_eq!(said.code, 0, "{}", said.everything());
-    assert!(said.stdout.contains("whoop is connected: it works"), "{}", said.stdout);
+    let printed = waiting.ended();
+    assert_eq!(printed.code, 0, "{}", printed.all_output());
+    assert!(printed.stdout.contains("whoop is connected: it works"), "{}", printed.stdout);
 }
 
 #[test]
-fn an_occupied_port_is_said_with_the_way_out() {
-    let (stage, _sandbox) = stage();
+fn an_occupied_port_is_reported_with_a_fix() {
+    let (test, _sandbox) = set_up();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
-    let said = stage.run(&["connect", "whoop", "--no-browser", "--port", &port]);
-    assert_eq!(said.code, 2);
-    assert!(said.stderr.contains("--port N"), "{}", said.stderr);
+    let printed = test.run(&["connect", "whoop", "--no-browser", "--port", &port]);
+    assert_eq!(printed.code, 2);
+    assert!(printed.stderr.contains("--port N"), "{}", printed.stderr);
 }
 
 #[test]
-fn what_is_missing_or_unknown_is_said_with_what_to_do() {
-    let stage = Stage::new();
-    let said = stage.run(&["connect", "whoop", "--no-browser"]);
-    assert_eq!(said.code, 2);
+fn missing_and_unknown_values_are_reported_with_a_fix() {
+    let test = CliTest::new();
+    let printed = test.run(&["connect", "whoop", "--no-browser"]);
+    assert_eq!(printed.code, 2);
     for words in
         ["developer-dashboard.whoop.com", "http://localhost:8000/callback", "WHOOP_CLIENT_ID"]
     {
-        assert!(said.stderr.contains(words), "{words}: {}", said.stderr);
+        assert!(printed.stderr.contains(words), "{words}: {}", printed.stderr);
     }
-    let said = stage.run(&["connect", "fitbit"]);
-    assert!(said.stderr.contains("there is `whoop`"), "{}", said.stderr);
-    let said = stage.run(&["disconnect", "whoop"]);
-    assert!(said.stderr.contains("--yes"), "{}", said.stderr);
-    let said = stage.run(&["accounts"]);
-    assert_eq!(said.code, 0);
-    assert!(said.everything().contains("tollgate connect whoop"), "{}", said.everything());
+    let printed = test.run(&["connect", "fitbit"]);
+    assert!(printed.stderr.contains("there is `whoop`"), "{}", printed.stderr);
+    let printed = test.run(&["disconnect", "whoop"]);
+    assert!(printed.stderr.contains("--yes"), "{}", printed.stderr);
+    let printed = test.run(&["accounts"]);
+    assert_eq!(printed.code, 0);
+    assert!(printed.all_output().contains("tollgate connect whoop"), "{}", printed.all_output());
 }
 
 #[test]
-fn a_damaged_account_file_is_said_and_left_alone() {
-    let (stage, sandbox, _) = connected();
-    let file = stage.home().join("accounts/whoop.json");
+fn a_damaged_account_file_is_reported_and_not_changed() {
+    let (test, sandbox, _) = connected();
+    let file = test.home().join("accounts/whoop.json");
     std::fs::write(&file, "{\"version\": 1").unwrap();
-    let said = stage.run(&["accounts", "--check"]);
-    assert_eq!(said.code, 1, "{}", said.everything());
-    assert!(said.everything().contains("damaged"), "{}", said.everything());
+    let printed = test.run(&["accounts", "--check"]);
+    assert_eq!(printed.code, 1, "{}", printed.all_output());
+    assert!(printed.all_output().contains("damaged"), "{}", printed.all_output());
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "{\"version\": 1");
-    let tokens = stage.write("tokens.json", &sandbox.control().tokens().to_string());
-    stage.fine(&["connect", "whoop", "--tokens", &tokens]);
-    assert_eq!(account(&stage)["state"], "connected");
+    let tokens = test.write("tokens.json", &sandbox.control().tokens().to_string());
+    test.succeed(&["connect", "whoop", "--tokens", &tokens]);
+    assert_eq!(account(&test)["state"], "connected");
 }
 
 #[test]
-fn consent_that_cannot_be_taken_back_now_keeps_everything_unless_told() {
-    let (stage, sandbox, _) = connected();
-    let what = What::Status { code: 503, retry_after: None, reset: None, body: None };
+fn a_failed_revocation_keeps_everything_without_no_revoke() {
+    let (test, sandbox, _) = connected();
+    let what = FaultKind::Status { code: 503, retry_after: None, reset: None, body: None };
     sandbox.control().fault(Fault::on("/developer/v2/user/access", what));
-    let said = stage.run(&["disconnect", "whoop", "--yes"]);
-    assert_eq!(said.code, 2);
-    assert!(said.stderr.contains("--no-revoke"), "{}", said.stderr);
-    assert_eq!(account(&stage)["state"], "connected");
-    stage.fine(&["disconnect", "whoop", "--yes", "--no-revoke"]);
-    assert_eq!(account(&stage)["state"], "not_connected");
+    let printed = test.run(&["disconnect", "whoop", "--yes"]);
+    assert_eq!(printed.code, 2);
+    assert!(printed.stderr.contains("--no-revoke"), "{}", printed.stderr);
+    assert_eq!(account(&test)["state"], "connected");
+    test.succeed(&["disconnect", "whoop", "--yes", "--no-revoke"]);
+    assert_eq!(account(&test)["state"], "not_connected");
 }
 
 #[test]
-fn processes_that_need_a_refresh_at_once_make_one() {
-    let (stage, sandbox, _) = connected();
+fn concurrent_refreshes_make_one_request() {
+    let (test, sandbox, _) = connected();
     for round in 1..=3 {
-        sandbox.control().expire(Which::Access);
+        sandbox.control().expire(TokenKind::Access);
         let children: Vec<Child> = (0..6)
             .map(|_| {
-                let mut command = stage.command(&["accounts", "--check"]);
+                let mut command = test.command(&["accounts", "--check"]);
                 command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
                 command.spawn().unwrap()
             })
@@ -326,28 +325,28 @@ fn processes_that_need_a_refresh_at_once_make_one() {
     }
 }
 
-/// P28: the provider voids a refresh token at its first use, and the process that used it is killed
-/// somewhere around that moment, again and again.
+/// P28: the provider voids a refresh token at its first use, and the process that used it is repeatedly killed
+/// around that moment.
 #[test]
 fn a_kill_around_the_rotation_never_loses_the_login() {
     let kills: u32 =
         std::env::var("TOLLGATE_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(40);
-    let (stage, sandbox, _) = connected();
+    let (test, sandbox, _) = connected();
     let mut refreshed = 0;
-    // How long it took last time until a refresh was sent, on this machine and under its load.
+    // The time until a refresh was sent in the last round.
     let mut usual = Duration::ZERO;
     for n in 0..kills {
         sandbox.control().clear_faults();
-        // The answer takes its time, so that kills fall before, into and after it.
-        let what = What::Delay { ms: 15 };
+        // A delayed response, so that kills happen before, during and after it.
+        let what = FaultKind::Delay { ms: 15 };
         sandbox.control().fault(Fault::on("/oauth/oauth2/token", what));
-        sandbox.control().expire(Which::Access);
-        let mut command = stage.command(&["accounts", "--check"]);
+        sandbox.control().expire(TokenKind::Access);
+        let mut command = test.command(&["accounts", "--check"]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
         let before = sandbox.control().counters().refreshes;
         let begun = Instant::now();
-        // Every other kill waits for the refresh; the rest fall anywhere before it, or with it.
+        // Every other kill waits for the refresh; the others happen anywhere before it.
         let waits = n % 2 == 0;
         let wait = if waits { Duration::from_secs(10) } else { usual * (n % 5) / 4 };
         let mut runs = true;
@@ -358,15 +357,15 @@ fn a_kill_around_the_rotation_never_loses_the_login() {
         if waits {
             usual = begun.elapsed();
         }
-        // From shortly before it is answered to well after it.
+        // From shortly before the response to well after it.
         std::thread::sleep(Duration::from_millis(u64::from(n % 8) * 3));
         child.kill().unwrap();
         child.wait().unwrap();
         refreshed += u32::from(sandbox.control().counters().refreshes > before);
     }
     sandbox.control().clear_faults();
-    let said = stage.run(&["accounts", "--check"]);
-    assert_eq!(said.code, 0, "{} of {kills} met a refresh\n{}", refreshed, said.everything());
+    let printed = test.run(&["accounts", "--check"]);
+    assert_eq!(printed.code, 0, "{} of {kills} met a refresh\n{}", refreshed, printed.all_output());
     assert_eq!(sandbox.control().counters().refreshes_at_once_max, 1);
     assert!(refreshed * 3 >= kills, "only {refreshed} of {kills} kills met a refresh");
     println!(
@@ -376,26 +375,30 @@ fn a_kill_around_the_rotation_never_loses_the_login() {
 
 #[test]
 fn no_output_and_no_file_shows_a_secret() {
-    let (mut stage, sandbox, tokens) = connected();
-    stage.set("TOLLGATE_LOG", "debug");
+    let (mut test, sandbox, tokens) = connected();
+    test.set("TOLLGATE_LOG", "debug");
     let client_secret = sandbox.control().ready()["client_secret"].as_str().unwrap().to_owned();
     let mut secrets: Vec<String> =
         SECRET_FIELDS.iter().map(|field| tokens[field].as_str().unwrap().to_owned()).collect();
     secrets.push(client_secret.clone());
     let mut shown = String::new();
     let mut run = |arguments: &[&str]| {
-        let said = stage.run(arguments);
-        shown += &said.everything();
+        let printed = test.run(arguments);
+        shown += &printed.all_output();
     };
     run(&["accounts"]);
     run(&["accounts", "--check", "--json"]);
-    sandbox.control().expire(Which::Access);
+    sandbox.control().expire(TokenKind::Access);
     run(&["accounts", "--check"]);
     let echo = json!({ "error": "invalid_grant", "error_description": secrets.join(" ") });
-    let what =
-        What::Status { code: 400, retry_after: None, reset: None, body: Some(echo.to_string()) };
+    let what = FaultKind::Status {
+        code: 400,
+        retry_after: None,
+        reset: None,
+        body: Some(echo.to_string()),
+    };
     sandbox.control().fault(Fault::on("/oauth/oauth2/token", what));
-    sandbox.control().expire(Which::Access);
+    sandbox.control().expire(TokenKind::Access);
     run(&["accounts", "--check"]);
     run(&["accounts", "--json"]);
     run(&["doctor"]);
@@ -403,7 +406,7 @@ fn no_output_and_no_file_shows_a_secret() {
     run(&["audit", "search", "--json"]);
     for secret in &secrets {
         assert!(!shown.contains(secret.as_str()), "{shown}");
-        for (file, bytes) in files_below(&stage.home()) {
+        for (file, bytes) in files_below(&test.home()) {
             let found = bytes.windows(secret.len()).any(|w| w == secret.as_bytes());
             assert!(!found, "{}", file.display());
         }

@@ -1,16 +1,16 @@
-//! The catalogue through the binary: dumps in every shape, questions, pages, and the site.
+//! The catalogue through the binary: dumps in every format, searches, pages, and the site.
 
 use std::fs;
 
 use serde_json::json;
 
+use crate::cli_test::{CliTest, files_below};
 use crate::servers::{SHELL_SERVER, TOOLS};
-use crate::stage::{Stage, files_below};
 
 const EVIL: &str = "</title><script>alert(1)</script>";
 
 /// A page of the official registry, and lines of servers and tools.
-fn dumps(stage: &Stage) -> [String; 2] {
+fn dumps(test: &CliTest) -> [String; 2] {
     let server = |name: &str, version: &str, latest: bool| {
         json!({
             "server": { "name": name, "title": EVIL, "description": "Mail for everybody", "version": version,
@@ -36,25 +36,25 @@ fn dumps(stage: &Stage) -> [String; 2] {
         json!({ "not": "a server" }),
     ];
     let lines = lines.map(|line| line.to_string()).join("\n");
-    [stage.write("page.json", &page.to_string()), stage.write("more.jsonl", &lines)]
+    [test.write("page.json", &page.to_string()), test.write("more.jsonl", &lines)]
 }
 
-fn stage() -> Stage {
-    let stage = Stage::new();
-    let [page, lines] = dumps(&stage);
-    let said = stage.fine(&["catalog", "import", &page, &lines, "--json"]).json();
-    assert_eq!((&said["servers"], &said["tools"]), (&json!(2), &json!(4)), "{said}");
-    assert_eq!((&said["superseded"], &said["unreadable"]), (&json!(1), &json!(1)), "{said}");
-    stage
+fn set_up() -> CliTest {
+    let test = CliTest::new();
+    let [page, lines] = dumps(&test);
+    let output = test.succeed(&["catalog", "import", &page, &lines, "--json"]).json();
+    assert_eq!((&output["servers"], &output["tools"]), (&json!(2), &json!(4)), "{output}");
+    assert_eq!((&output["superseded"], &output["unreadable"]), (&json!(1), &json!(1)), "{output}");
+    test
 }
 
 #[test]
-fn dumps_are_read_and_words_find_what_is_in_them() {
-    let stage = stage();
+fn dumps_are_imported_and_searchable() {
+    let test = set_up();
     let slugs = |arguments: &[&str]| -> Vec<String> {
         let mut all = vec!["catalog", "search", "--json"];
         all.extend(arguments);
-        let hits = stage.run(&all).json()["hits"].clone();
+        let hits = test.run(&all).json()["hits"].clone();
         hits.as_array()
             .unwrap()
             .iter()
@@ -67,67 +67,67 @@ fn dumps_are_read_and_words_find_what_is_in_them() {
     assert_eq!(slugs(&["mail", "--limit", "1"]).len(), 1);
     assert!(slugs(&["file", "--category", "read"]).iter().all(|slug| slug == "files/read_file"));
     assert!(slugs(&["file", "--risk", "critical"]).iter().all(|slug| !slug.contains("read")));
-    assert_eq!(stage.run(&["catalog", "search", "nothing-like-it"]).code, 1);
+    assert_eq!(test.run(&["catalog", "search", "nothing-like-it"]).code, 1);
     for hostile in ["\" OR 1", "a* b^ NEAR(", "name:x", "'; DROP TABLE tools; --"] {
-        assert!(stage.run(&["catalog", "search", "--", hostile]).code < 2, "{hostile}");
+        assert!(test.run(&["catalog", "search", "--", hostile]).code < 2, "{hostile}");
     }
 }
 
 #[test]
-fn a_dump_that_comes_again_replaces_what_it_brought() {
-    let stage = stage();
-    let [page, lines] = dumps(&stage);
-    stage.fine(&["catalog", "import", &lines]);
-    let again = stage.write(
+fn importing_a_dump_again_replaces_its_entries() {
+    let test = set_up();
+    let [page, lines] = dumps(&test);
+    test.succeed(&["catalog", "import", &lines]);
+    let again = test.write(
         "again.json",
         &json!({ "server": "files", "tools": [{ "name": "list_files", "description": "Lists." }] })
             .to_string(),
     );
-    stage.fine(&["catalog", "import", &again]);
-    let hits = stage.run(&["catalog", "search", "file", "--json"]).json();
+    test.succeed(&["catalog", "import", &again]);
+    let hits = test.run(&["catalog", "search", "file", "--json"]).json();
     let text = hits.to_string();
     assert!(text.contains("list_files") && !text.contains("read_file"), "{text}");
-    assert_eq!(stage.run(&["catalog", "search", "deletes"]).code, 1, "the old words are gone");
-    stage.fine(&["catalog", "import", "--fresh", &page]);
-    assert_eq!(stage.run(&["catalog", "search", "file"]).code, 1);
-    let broken = stage.write("broken.json", "{\"servers\":[{\"name\":\"x\"");
-    let said = stage.run(&["catalog", "import", "--fresh", &broken]);
-    assert_eq!(said.code, 2);
-    assert!(said.stderr.contains("ends in the middle"), "{}", said.stderr);
+    assert_eq!(test.run(&["catalog", "search", "deletes"]).code, 1, "the old words are gone");
+    test.succeed(&["catalog", "import", "--fresh", &page]);
+    assert_eq!(test.run(&["catalog", "search", "file"]).code, 1);
+    let broken = test.write("broken.json", "{\"servers\":[{\"name\":\"x\"");
+    let output = test.run(&["catalog", "import", "--fresh", &broken]);
+    assert_eq!(output.code, 2);
+    assert!(output.stderr.contains("ends in the middle"), "{}", output.stderr);
     assert_eq!(
-        stage.run(&["catalog", "search", "mail"]).code,
+        test.run(&["catalog", "search", "mail"]).code,
         0,
         "the catalogue from before stands"
     );
 }
 
 #[test]
-fn a_page_says_what_a_tool_is_and_how_to_hold_it() {
-    let stage = stage();
-    let page = stage.fine(&["catalog", "show", "files/deletefile"]).stdout;
+fn a_page_shows_the_class_and_the_policy_of_a_tool() {
+    let test = set_up();
+    let page = test.succeed(&["catalog", "show", "files/deletefile"]).stdout;
     assert!(page.starts_with("# deletefile"), "{page}");
-    let page = stage.fine(&["catalog", "show", "io.github.a/mail"]).stdout;
+    let page = test.succeed(&["catalog", "show", "io.github.a/mail"]).stdout;
     assert!(page.contains("npm @a/mail 1.1.0") && !page.contains("javascript:"), "{page}");
     assert!(!page.contains("<script>"), "{page}");
-    let page = stage.fine(&["catalog", "show", "io.github.a--mail/send_mail", "--json"]).json();
+    let page = test.succeed(&["catalog", "show", "io.github.a--mail/send_mail", "--json"]).json();
     for question in page["questions"].as_array().unwrap() {
         if let Some(policy) = question["policy"].as_object() {
-            let file = stage.write("policy.json", &serde_json::to_string(policy).unwrap());
-            stage.fine(&["policy", "check", &file]);
-            stage.fine(&["policy", "test", &file]);
+            let file = test.write("policy.json", &serde_json::to_string(policy).unwrap());
+            test.succeed(&["policy", "check", &file]);
+            test.succeed(&["policy", "test", &file]);
         }
     }
-    let said = stage.run(&["catalog", "show", "nobody/nothing"]);
-    assert_eq!(said.code, 2);
-    assert!(said.stderr.contains("catalog search"), "{}", said.stderr);
+    let output = test.run(&["catalog", "show", "unknown/nothing"]);
+    assert_eq!(output.code, 2);
+    assert!(output.stderr.contains("catalog search"), "{}", output.stderr);
 }
 
 #[test]
-fn the_site_is_whole_escaped_and_asks_nobody_else() {
-    let stage = stage();
-    let folder = stage.path("site").display().to_string();
-    stage.fine(&["catalog", "export", "--html", &folder]);
-    let files = files_below(&stage.path("site"));
+fn the_site_is_complete_escaped_and_self_contained() {
+    let test = set_up();
+    let folder = test.path("site").display().to_string();
+    test.succeed(&["catalog", "export", "--html", &folder]);
+    let files = files_below(&test.path("site"));
     let pages: Vec<_> =
         files.iter().filter(|(path, _)| path.extension().unwrap() == "html").collect();
     assert_eq!(pages.len(), 1 + 2 + 2 + 4, "index, letters, servers, tools");
@@ -145,29 +145,29 @@ fn the_site_is_whole_escaped_and_asks_nobody_else() {
             }
         }
     }
-    let said = stage.run(&["catalog", "export", "--html", &folder]);
-    assert_eq!(said.code, 2);
-    assert!(said.stderr.contains("not empty"), "{}", said.stderr);
-    assert!(fs::read_to_string(stage.path("site/search/se.js")).unwrap().contains("send_mail"));
+    let output = test.run(&["catalog", "export", "--html", &folder]);
+    assert_eq!(output.code, 2);
+    assert!(output.stderr.contains("not empty"), "{}", output.stderr);
+    assert!(fs::read_to_string(test.path("site/search/se.js")).unwrap().contains("send_mail"));
 }
 
 #[test]
-fn the_stack_shows_what_clients_reach_past_the_gate_once_it_is_asked() {
-    let stage = Stage::new();
-    let script = stage.write("server.sh", SHELL_SERVER);
-    let tools = stage.write("tools.json", TOOLS);
-    fs::create_dir(stage.path(".cursor")).unwrap();
+fn the_stack_shows_direct_servers_with_probe() {
+    let test = CliTest::new();
+    let script = test.write("server.sh", SHELL_SERVER);
+    let tools = test.write("tools.json", TOOLS);
+    fs::create_dir(test.path(".cursor")).unwrap();
     let settings = json!({ "mcpServers": {
         "book": { "command": "sh", "args": [script, tools] },
         "dead": { "command": "true" },
     } });
-    stage.write(".cursor/mcp.json", &settings.to_string());
-    let found = stage.fine(&["catalog", "stack", "--json"]).json();
+    test.write(".cursor/mcp.json", &settings.to_string());
+    let found = test.succeed(&["catalog", "stack", "--json"]).json();
     assert_eq!(found["tools"], json!([]));
     assert_eq!(found["not_seen"], json!(["book (cursor)", "dead (cursor)"]));
-    let said = stage.fine(&["catalog", "stack", "--probe", "--json"]);
-    assert!(said.stderr.contains("`dead` did not answer"), "{}", said.stderr);
-    let found = said.json();
+    let output = test.succeed(&["catalog", "stack", "--probe", "--json"]);
+    assert!(output.stderr.contains("`dead` did not answer"), "{}", output.stderr);
+    let found = output.json();
     let rows = found["tools"].as_array().unwrap();
     let names: Vec<&str> = rows.iter().map(|row| row["tool"].as_str().unwrap()).collect();
     assert!(names.len() == 2 && names.contains(&"read") && names.contains(&"tear"), "{names:?}");
@@ -175,32 +175,32 @@ fn the_stack_shows_what_clients_reach_past_the_gate_once_it_is_asked() {
         rows.iter().all(|row| row["behind_gate"] == false && row["callers"] == json!(["cursor"]))
     );
     assert_eq!(found["not_seen"], json!(["dead (cursor)"]));
-    let listed = stage.fine(&["server", "list", "--json"]).json();
+    let listed = test.succeed(&["server", "list", "--json"]).json();
     assert_eq!(listed, json!([]), "a look registers nothing");
 }
 
 #[test]
-fn the_stack_shows_what_built_in_rules_allow() {
-    let stage = Stage::new();
-    stage.fine(&["server", "add", "whoop", "--builtin", "whoop"]);
-    stage.fine(&["grant", "create", "alice", "--server", "whoop"]);
-    let stack = stage.fine(&["catalog", "stack", "--json"]).json();
+fn the_stack_applies_built_in_policies() {
+    let test = CliTest::new();
+    test.succeed(&["server", "add", "whoop", "--builtin", "whoop"]);
+    test.succeed(&["grant", "create", "alice", "--server", "whoop"]);
+    let stack = test.succeed(&["catalog", "stack", "--json"]).json();
     let mut tools = stack["tools"].as_array().unwrap().iter();
     let found = tools.find(|tool| tool["tool"] == "get_whoop_daily_summary");
     assert_eq!(found.unwrap()["callers"], serde_json::json!(["alice"]), "{stack}");
 }
 
 #[test]
-fn the_stack_leaves_out_what_a_policy_denies_and_marks_what_it_asks_for() {
-    let stage = Stage::new();
-    let script = stage.write("server.sh", SHELL_SERVER);
-    let tools = stage.write("tools.json", TOOLS);
-    stage.fine(&["server", "add", "book", "--", "sh", &script, &tools]);
+fn the_stack_omits_denied_tools_and_marks_those_that_need_approval() {
+    let test = CliTest::new();
+    let script = test.write("server.sh", SHELL_SERVER);
+    let tools = test.write("tools.json", TOOLS);
+    test.succeed(&["server", "add", "book", "--", "sh", &script, &tools]);
     let rules = r#"{"version":"1","default":"deny","tools":{"read":{"action":"require_approval"},"tear":{"action":"deny"}}}"#;
-    let file = stage.write("rules.json", rules);
-    stage.fine(&["policy", "set", "rules", &file]);
-    stage.fine(&["grant", "create", "alice", "--server", "book=rules"]);
-    let stack = stage.fine(&["catalog", "stack", "--json"]).json();
+    let file = test.write("rules.json", rules);
+    test.succeed(&["policy", "set", "rules", &file]);
+    test.succeed(&["grant", "create", "alice", "--server", "book=rules"]);
+    let stack = test.succeed(&["catalog", "stack", "--json"]).json();
     let rows = stack["tools"].as_array().unwrap();
     let names: Vec<&str> = rows.iter().map(|row| row["tool"].as_str().unwrap()).collect();
     assert_eq!(names, ["read"], "{stack}");
@@ -210,12 +210,12 @@ fn the_stack_leaves_out_what_a_policy_denies_and_marks_what_it_asks_for() {
 
 #[test]
 fn an_export_has_pages_of_registered_servers_even_without_a_catalogue() {
-    let stage = Stage::new();
-    let script = stage.write("server.sh", SHELL_SERVER);
-    let tools = stage.write("tools.json", TOOLS);
-    stage.fine(&["server", "add", "book", "--", "sh", &script, &tools]);
-    let folder = stage.path("site").display().to_string();
-    let said = stage.fine(&["catalog", "export", "--html", &folder, "--json"]).json();
-    assert_eq!((&said["servers"], &said["tools"]), (&json!(1), &json!(2)), "{said}");
-    assert!(stage.path("site/servers/book/index.html").exists());
+    let test = CliTest::new();
+    let script = test.write("server.sh", SHELL_SERVER);
+    let tools = test.write("tools.json", TOOLS);
+    test.succeed(&["server", "add", "book", "--", "sh", &script, &tools]);
+    let folder = test.path("site").display().to_string();
+    let output = test.succeed(&["catalog", "export", "--html", &folder, "--json"]).json();
+    assert_eq!((&output["servers"], &output["tools"]), (&json!(1), &json!(2)), "{output}");
+    assert!(test.path("site/servers/book/index.html").exists());
 }

@@ -1,5 +1,4 @@
-//! Configurations of ten clients, in the shapes people keep them in, brought behind the gate and
-//! taken back: not a byte may differ.
+//! Configurations of ten clients in realistic formats, imported and undone: not a byte may differ.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use crate::cli_test::{CliTest, files_below};
 use crate::servers::{SHELL_SERVER, TOOLS};
-use crate::stage::{Stage, files_below};
 
-/// The files of ten clients and more: comments, CRLF, tabs, trailing commas, a byte order mark, no end
-/// of the last line, characters from everywhere, and things that are none of our business.
+/// The files of ten clients and more: comments, CRLF, tabs, trailing commas, a byte order mark, no final line
+/// end, many scripts, and unrelated settings.
 const FILES: &[(&str, &str)] = &[
     (
         ".config/Claude/claude_desktop_config.json",
@@ -67,71 +66,71 @@ const FILES: &[(&str, &str)] = &[
     ),
 ];
 
-struct Desk {
-    stage: Stage,
+struct UserFiles {
+    test: CliTest,
 }
 
-impl Desk {
-    fn new() -> Desk {
-        let mut stage = Stage::new();
-        stage.set("MAPS_KEY", "SECRET-maps");
-        stage.set("CTX_KEY", "SECRET-ctx");
+impl UserFiles {
+    fn new() -> UserFiles {
+        let mut test = CliTest::new();
+        test.set("MAPS_KEY", "SECRET-maps");
+        test.set("CTX_KEY", "SECRET-ctx");
         for (path, text) in FILES {
-            let path = stage.path(path);
+            let path = test.path(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        Desk { stage }
+        UserFiles { test }
     }
 
     fn run(&self, arguments: &[&str]) -> (i32, String) {
-        let mut command = self.stage.command(arguments);
-        let output = command.current_dir(self.stage.path("project")).output().unwrap();
-        let said = [output.stdout, output.stderr].concat();
-        (output.status.code().unwrap(), String::from_utf8(said).unwrap())
+        let mut command = self.test.command(arguments);
+        let output = command.current_dir(self.test.path("project")).output().unwrap();
+        let printed = [output.stdout, output.stderr].concat();
+        (output.status.code().unwrap(), String::from_utf8(printed).unwrap())
     }
 
-    fn fine(&self, arguments: &[&str]) -> String {
-        let (code, said) = self.run(arguments);
-        assert_eq!(code, 0, "{said}");
-        said
+    fn succeed(&self, arguments: &[&str]) -> String {
+        let (code, printed) = self.run(arguments);
+        assert_eq!(code, 0, "{printed}");
+        printed
     }
 
-    /// Everything a person has, without what is tollgate's.
+    /// All files of the user except tollgate's.
     fn files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
-        let home = self.stage.home();
+        let home = self.test.home();
         let all = files_below(home.parent().unwrap());
         all.into_iter().filter(|(path, _)| !path.starts_with(&home)).collect()
     }
 
     fn read(&self, path: &str) -> String {
-        fs::read_to_string(self.stage.path(path)).unwrap()
+        fs::read_to_string(self.test.path(path)).unwrap()
     }
 }
 
 #[test]
-fn the_files_of_ten_clients_come_back_byte_for_byte() {
-    let desk = Desk::new();
+fn the_files_of_ten_clients_are_restored_byte_for_byte() {
+    let desk = UserFiles::new();
     let before = desk.files();
-    desk.fine(&["clients", "import", "--yes", "--no-connect"]);
+    desk.succeed(&["clients", "import", "--yes", "--no-connect"]);
     assert_ne!(desk.files(), before);
     for (path, text) in FILES {
         assert_ne!(desk.read(path), *text, "{path} still goes past the gate");
     }
-    desk.fine(&["clients", "import", "--undo"]);
+    desk.succeed(&["clients", "import", "--undo"]);
     let after = desk.files();
     for (path, text) in &before {
         assert_eq!(after.get(path), Some(text), "{}", path.display());
     }
     assert_eq!(after.len(), before.len(), "something was left behind");
-    let (code, said) = desk.run(&["server", "list", "--json"]);
-    assert_eq!((code, said.trim()), (0, "[]"));
+    let (code, printed) = desk.run(&["server", "list", "--json"]);
+    assert_eq!((code, printed.trim()), (0, "[]"));
 }
 
 #[test]
-fn what_is_not_about_the_server_stays_in_every_file() {
-    let desk = Desk::new();
-    desk.fine(&["clients", "import", "--yes", "--no-connect"]);
+fn unrelated_settings_stay_in_every_file() {
+    let desk = UserFiles::new();
+    desk.succeed(&["clients", "import", "--yes", "--no-connect"]);
     for (path, kept) in [
         (
             ".config/Code/User/mcp.json",
@@ -183,18 +182,19 @@ fn what_is_not_about_the_server_stays_in_every_file() {
 }
 
 #[test]
-fn secrets_leave_the_files_and_are_nowhere_in_the_clear() {
-    let desk = Desk::new();
-    let said = desk.fine(&["clients", "list"]) + &desk.fine(&["clients", "list", "--json"]);
-    let said = said + &desk.fine(&["clients", "import", "--dry-run"]);
-    assert!(!said.contains("SECRET"), "{said}");
-    let said = desk.fine(&["clients", "import", "--yes", "--no-connect", "--json"]);
-    assert!(!said.contains("SECRET") && !said.contains("tg_"), "{said}");
+fn secrets_are_removed_from_the_files_and_stored_sealed() {
+    let desk = UserFiles::new();
+    let printed =
+        desk.succeed(&["clients", "list"]) + &desk.succeed(&["clients", "list", "--json"]);
+    let printed = printed + &desk.succeed(&["clients", "import", "--dry-run"]);
+    assert!(!printed.contains("SECRET"), "{printed}");
+    let printed = desk.succeed(&["clients", "import", "--yes", "--no-connect", "--json"]);
+    assert!(!printed.contains("SECRET") && !printed.contains("tg_"), "{printed}");
     for (path, _) in FILES {
         assert!(!desk.read(path).contains("SECRET"), "{path}");
     }
     assert!(!desk.read("project/.mcp.json").contains("tg_"), "a token in a shared file");
-    for (path, bytes) in files_below(&desk.stage.home()) {
+    for (path, bytes) in files_below(&desk.test.home()) {
         assert!(!holds(&bytes, b"SECRET"), "{}", path.display());
     }
     for (path, _) in desk.files() {
@@ -210,37 +210,37 @@ fn holds(bytes: &[u8], part: &[u8]) -> bool {
 }
 
 #[test]
-fn several_imports_are_taken_back_together() {
-    let desk = Desk::new();
-    let path = desk.stage.path(".cursor/mcp.json");
+fn several_imports_are_undone_together() {
+    let desk = UserFiles::new();
+    let path = desk.test.path(".cursor/mcp.json");
     let before = fs::read(&path).unwrap();
-    desk.fine(&["clients", "import", "cursor", "--yes", "--no-connect"]);
-    desk.fine(&["server", "add", "demo", "--builtin", "demo"]);
-    desk.fine(&["clients", "install", "cursor", "--server", "demo"]);
-    let again = desk.fine(&["clients", "import", "cursor", "--yes", "--no-connect"]);
+    desk.succeed(&["clients", "import", "cursor", "--yes", "--no-connect"]);
+    desk.succeed(&["server", "add", "demo", "--builtin", "demo"]);
+    desk.succeed(&["clients", "install", "cursor", "--server", "demo"]);
+    let again = desk.succeed(&["clients", "import", "cursor", "--yes", "--no-connect"]);
     assert!(again.contains("nothing to import"), "{again}");
     let text = fs::read_to_string(&path).unwrap();
     assert!(text.contains("/mcp/github") && text.contains("/mcp/demo"), "{text}");
     assert!(!text.replace("\r\n", "").contains('\n'), "an end of line of another kind");
-    desk.fine(&["clients", "import", "--undo"]);
+    desk.succeed(&["clients", "import", "--undo"]);
     assert_eq!(fs::read(&path).unwrap(), before);
 }
 
 #[test]
-fn a_file_that_cannot_be_read_any_more_is_not_touched() {
-    let desk = Desk::new();
-    let path = desk.stage.path(".kiro/settings/mcp.json");
-    desk.fine(&["clients", "import", "kiro", "cursor", "--yes", "--no-connect"]);
+fn a_file_that_became_unreadable_is_not_changed() {
+    let desk = UserFiles::new();
+    let path = desk.test.path(".kiro/settings/mcp.json");
+    desk.succeed(&["clients", "import", "kiro", "cursor", "--yes", "--no-connect"]);
     let changed = fs::read_to_string(&path).unwrap() + "\n]\n";
     fs::write(&path, &changed).unwrap();
-    let (code, said) = desk.run(&["clients", "import", "--undo"]);
-    assert_eq!(code, 1, "{said}");
-    assert!(said.contains("was changed since the import"), "{said}");
+    let (code, printed) = desk.run(&["clients", "import", "--undo"]);
+    assert_eq!(code, 1, "{printed}");
+    assert!(printed.contains("was changed since the import"), "{printed}");
     assert_eq!(fs::read_to_string(&path).unwrap(), changed);
     assert_eq!(desk.read(".cursor/mcp.json"), text_of(".cursor/mcp.json"));
 }
 
-/// A client reads its file and writes it again: other order, other layout, settings of its own.
+/// A client rewrites its file: other order, other layout, its own settings.
 fn rewritten(path: &Path) {
     let old = fs::read_to_string(path).unwrap();
     let value: Value = serde_json::from_str(&old).unwrap();
@@ -254,18 +254,18 @@ fn rewritten(path: &Path) {
 
 #[test]
 fn undo_works_after_the_client_has_rewritten_its_file() {
-    let desk = Desk::new();
-    desk.fine(&["server", "add", "demo", "--builtin", "demo"]);
-    desk.fine(&["clients", "import", "claude-code", "codex", "--yes", "--no-connect"]);
-    desk.fine(&["clients", "install", "claude-code", "--server", "demo"]);
-    let path = desk.stage.path(".claude.json");
+    let desk = UserFiles::new();
+    desk.succeed(&["server", "add", "demo", "--builtin", "demo"]);
+    desk.succeed(&["clients", "import", "claude-code", "codex", "--yes", "--no-connect"]);
+    desk.succeed(&["clients", "install", "claude-code", "--server", "demo"]);
+    let path = desk.test.path(".claude.json");
     rewritten(&path);
-    let codex = desk.stage.path(".codex/config.toml");
+    let codex = desk.test.path(".codex/config.toml");
     let toml = fs::read_to_string(&codex).unwrap();
     fs::write(&codex, format!("approval = \"never\"\n{toml}\n[projects.x]\ntrusted = true\n"))
         .unwrap();
-    let said = desk.fine(&["clients", "import", "--undo"]);
-    assert!(said.contains("only the gate's entries"), "{said}");
+    let printed = desk.succeed(&["clients", "import", "--undo"]);
+    assert!(printed.contains("only the gate's entries"), "{printed}");
 
     let now: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
     let old: Value = serde_json::from_str(text_of(".claude.json")).unwrap();
@@ -282,22 +282,22 @@ fn undo_works_after_the_client_has_rewritten_its_file() {
     assert_eq!(now["projects"]["x"]["trusted"].as_bool(), Some(true));
     let left: Vec<PathBuf> = desk.files().into_keys().collect();
     assert!(!left.iter().any(|path| path.display().to_string().contains("before-tollgate")));
-    let (code, said) = desk.run(&["clients", "import", "--undo"]);
-    assert_eq!(code, 2, "nothing is left to undo: {said}");
-    assert!(desk.fine(&["grant", "list", "--json"]).matches("\"revoked\"").count() >= 2);
+    let (code, printed) = desk.run(&["clients", "import", "--undo"]);
+    assert_eq!(code, 2, "nothing is left to undo: {printed}");
+    assert!(desk.succeed(&["grant", "list", "--json"]).matches("\"revoked\"").count() >= 2);
 }
 
 #[test]
-fn an_entry_that_somebody_else_pointed_at_the_gate_stays_at_undo() {
-    let stage = Stage::with_demo();
-    stage.fine(&["clients", "install", "cursor", "--server", "demo"]);
-    let path = stage.path(".cursor/mcp.json");
+fn an_entry_of_another_grant_stays_at_undo() {
+    let test = CliTest::with_demo();
+    test.succeed(&["clients", "install", "cursor", "--server", "demo"]);
+    let path = test.path(".cursor/mcp.json");
     let mut value: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
     let own =
         serde_json::json!({ "command": "tollgate", "args": ["stdio", "demo", "--grant", "me"] });
     value["mcpServers"]["own"] = own.clone();
     fs::write(&path, value.to_string()).unwrap();
-    stage.fine(&["clients", "import", "--undo"]);
+    test.succeed(&["clients", "import", "--undo"]);
     let now: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
     assert_eq!(now["mcpServers"], serde_json::json!({ "own": own }));
 }
@@ -310,35 +310,36 @@ fn mode(path: &Path) -> u32 {
 #[test]
 fn a_file_that_gets_a_token_becomes_private_and_its_copy_is_named() {
     use std::os::unix::fs::PermissionsExt as _;
-    let desk = Desk::new();
-    desk.fine(&["server", "add", "demo", "--builtin", "demo"]);
-    let path = desk.stage.path(".cursor/mcp.json");
+    let desk = UserFiles::new();
+    desk.succeed(&["server", "add", "demo", "--builtin", "demo"]);
+    let path = desk.test.path(".cursor/mcp.json");
     let (kiro, shared) =
-        (desk.stage.path(".kiro/settings/mcp.json"), desk.stage.path("project/.mcp.json"));
+        (desk.test.path(".kiro/settings/mcp.json"), desk.test.path("project/.mcp.json"));
     for file in [&path, &kiro, &shared] {
         fs::set_permissions(file, fs::Permissions::from_mode(0o644)).unwrap();
     }
-    let said = desk.fine(&["clients", "install", "cursor", "--server", "demo"]);
+    let printed = desk.succeed(&["clients", "install", "cursor", "--server", "demo"]);
     assert_eq!(mode(&path), 0o600, "the file holds a token");
-    assert!(said.contains("changed from 0644 to 0600"), "{said}");
-    let copy = desk.stage.path(".cursor/mcp.json.before-tollgate");
+    assert!(printed.contains("changed from 0644 to 0600"), "{printed}");
+    let copy = desk.test.path(".cursor/mcp.json.before-tollgate");
     assert!(
-        said.contains(copy.to_str().unwrap()) && said.contains("clients copies --remove"),
-        "{said}"
+        printed.contains(copy.to_str().unwrap()) && printed.contains("clients copies --remove"),
+        "{printed}"
     );
-    let said = desk.fine(&["clients", "import", "kiro", "claude-code", "--yes", "--no-connect"]);
-    assert!(said.contains("mcp.json.before-tollgate"), "{said}");
+    let printed =
+        desk.succeed(&["clients", "import", "kiro", "claude-code", "--yes", "--no-connect"]);
+    assert!(printed.contains("mcp.json.before-tollgate"), "{printed}");
     assert_eq!(
         mode(&kiro),
         if desk.read(".kiro/settings/mcp.json").contains("tg_") { 0o600 } else { 0o644 }
     );
     assert_eq!(mode(&shared), 0o644, "no token goes into a shared file");
 
-    let listed = desk.fine(&["clients", "copies"]);
+    let listed = desk.succeed(&["clients", "copies"]);
     assert!(listed.contains(copy.to_str().unwrap()), "{listed}");
-    desk.fine(&["clients", "copies", "--remove"]);
+    desk.succeed(&["clients", "copies", "--remove"]);
     assert!(!copy.exists());
-    desk.fine(&["clients", "import", "--undo"]);
+    desk.succeed(&["clients", "import", "--undo"]);
     assert_eq!(
         desk.read(".cursor/mcp.json"),
         text_of(".cursor/mcp.json"),
@@ -348,29 +349,29 @@ fn a_file_that_gets_a_token_becomes_private_and_its_copy_is_named() {
 }
 
 #[test]
-fn a_project_file_under_version_control_stays_unless_it_is_asked_for() {
-    let desk = Desk::new();
-    fs::create_dir_all(desk.stage.path("project/.git")).unwrap();
-    let plan = desk.fine(&["clients", "import", "--dry-run"]);
+fn a_versioned_project_file_stays_without_project_files() {
+    let desk = UserFiles::new();
+    fs::create_dir_all(desk.test.path("project/.git")).unwrap();
+    let plan = desk.succeed(&["clients", "import", "--dry-run"]);
     assert!(plan.contains("under version control; `--project-files` changes it, too"), "{plan}");
-    desk.fine(&["clients", "import", "--yes", "--no-connect"]);
+    desk.succeed(&["clients", "import", "--yes", "--no-connect"]);
     assert_eq!(desk.read("project/.mcp.json"), text_of("project/.mcp.json"));
-    desk.fine(&["clients", "import", "--yes", "--no-connect", "--project-files"]);
+    desk.succeed(&["clients", "import", "--yes", "--no-connect", "--project-files"]);
     assert!(desk.read("project/.mcp.json").contains("stdio"));
-    desk.fine(&["clients", "import", "--undo"]);
+    desk.succeed(&["clients", "import", "--undo"]);
     assert_eq!(desk.read("project/.mcp.json"), text_of("project/.mcp.json"));
 }
 
 #[test]
-fn that_a_client_must_be_closed_is_said_before_anything_changes() {
-    let desk = Desk::new();
-    // Nobody agrees, so nothing is changed, and it was said already.
-    let (code, said) = desk.run(&["clients", "import", "claude-desktop", "cursor"]);
-    assert_eq!(code, 2, "{said}");
-    assert!(said.contains("close Claude Desktop, Cursor first"), "{said}");
-    let said = desk.fine(&["clients", "import", "cursor", "--yes", "--no-connect"]);
-    assert!(said.contains("close Cursor first"), "{said}");
-    assert!(!said.contains("quit it before"), "{said}");
+fn the_warning_to_close_clients_comes_before_any_change() {
+    let desk = UserFiles::new();
+    // Without confirmation nothing is changed, but the warning was printed.
+    let (code, printed) = desk.run(&["clients", "import", "claude-desktop", "cursor"]);
+    assert_eq!(code, 2, "{printed}");
+    assert!(printed.contains("close Claude Desktop, Cursor first"), "{printed}");
+    let printed = desk.succeed(&["clients", "import", "cursor", "--yes", "--no-connect"]);
+    assert!(printed.contains("close Cursor first"), "{printed}");
+    assert!(!printed.contains("quit it before"), "{printed}");
 }
 
 fn text_of(path: &str) -> &'static str {
@@ -378,39 +379,39 @@ fn text_of(path: &str) -> &'static str {
 }
 
 #[test]
-fn nothing_happens_without_a_word() {
-    let desk = Desk::new();
+fn nothing_changes_without_confirmation() {
+    let desk = UserFiles::new();
     let before = desk.files();
-    let (code, said) = desk.run(&["clients", "import"]);
-    assert_eq!(code, 2, "{said}");
-    assert!(said.contains("--yes"), "{said}");
-    desk.fine(&["clients", "import", "--dry-run"]);
+    let (code, printed) = desk.run(&["clients", "import"]);
+    assert_eq!(code, 2, "{printed}");
+    assert!(printed.contains("--yes"), "{printed}");
+    desk.succeed(&["clients", "import", "--dry-run"]);
     assert_eq!(desk.files(), before);
-    let (code, said) = desk.run(&["clients", "import", "--undo"]);
-    assert_eq!(code, 2, "{said}");
-    let (code, said) = desk.run(&["clients", "import", "emacs"]);
+    let (code, printed) = desk.run(&["clients", "import", "--undo"]);
+    assert_eq!(code, 2, "{printed}");
+    let (code, printed) = desk.run(&["clients", "import", "emacs"]);
     assert_eq!(code, 2);
-    assert!(said.contains("claude-desktop"), "{said}");
+    assert!(printed.contains("claude-desktop"), "{printed}");
 }
 
 #[test]
 fn an_imported_server_answers_through_the_gate_under_the_recommended_policy() {
-    let stage = Stage::new();
-    let script = stage.write("server.sh", SHELL_SERVER);
-    let tools = stage.write("tools.json", TOOLS);
-    fs::create_dir_all(stage.path(".cursor")).unwrap();
+    let test = CliTest::new();
+    let script = test.write("server.sh", SHELL_SERVER);
+    let tools = test.write("tools.json", TOOLS);
+    fs::create_dir_all(test.path(".cursor")).unwrap();
     let file = serde_json::json!({ "mcpServers": { "Book": { "command": "sh", "args": [script, tools] } } });
-    stage.write(".cursor/mcp.json", &file.to_string());
-    stage.fine(&["clients", "import", "--yes"]);
-    let pins = stage.fine(&["server", "tools", "book", "--json"]).json();
+    test.write(".cursor/mcp.json", &file.to_string());
+    test.succeed(&["clients", "import", "--yes"]);
+    let pins = test.succeed(&["server", "tools", "book", "--json"]).json();
     assert_eq!(pins.as_array().unwrap().len(), 2);
-    let policy = stage.fine(&["policy", "show", "recommended-book"]).stdout;
+    let policy = test.succeed(&["policy", "show", "recommended-book"]).stdout;
     assert!(policy.contains("\"read\""), "{policy}");
     let entry: Value =
-        serde_json::from_str(&fs::read_to_string(stage.path(".cursor/mcp.json")).unwrap()).unwrap();
+        serde_json::from_str(&fs::read_to_string(test.path(".cursor/mcp.json")).unwrap()).unwrap();
     let url = entry["mcpServers"]["Book"]["url"].as_str().unwrap();
     assert!(url.ends_with("/mcp/book"), "{url}");
-    let stack = stage.fine(&["catalog", "stack", "--json"]).json();
+    let stack = test.succeed(&["catalog", "stack", "--json"]).json();
     let names: Vec<&str> = stack["tools"]
         .as_array()
         .unwrap()
@@ -422,27 +423,27 @@ fn an_imported_server_answers_through_the_gate_under_the_recommended_policy() {
 
 #[test]
 fn a_linked_file_stays_a_link() {
-    let stage = Stage::new();
-    fs::create_dir_all(stage.path(".cursor")).unwrap();
-    fs::create_dir_all(stage.path("dotfiles")).unwrap();
-    let real = stage.write("dotfiles/mcp.json", text_of(".cursor/mcp.json"));
-    let link = stage.path(".cursor/mcp.json");
+    let test = CliTest::new();
+    fs::create_dir_all(test.path(".cursor")).unwrap();
+    fs::create_dir_all(test.path("dotfiles")).unwrap();
+    let real = test.write("dotfiles/mcp.json", text_of(".cursor/mcp.json"));
+    let link = test.path(".cursor/mcp.json");
     std::os::unix::fs::symlink(&real, &link).unwrap();
-    stage.fine(&["clients", "import", "--yes", "--no-connect"]);
+    test.succeed(&["clients", "import", "--yes", "--no-connect"]);
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
     assert!(fs::read_to_string(Path::new(&real)).unwrap().contains("/mcp/github"));
-    stage.fine(&["clients", "import", "--undo"]);
+    test.succeed(&["clients", "import", "--undo"]);
     assert_eq!(fs::read_to_string(&real).unwrap(), text_of(".cursor/mcp.json"));
 }
 
 #[test]
-fn an_entry_that_is_there_already_costs_no_grant() {
-    let stage = Stage::with_demo();
+fn an_existing_entry_creates_no_grant() {
+    let test = CliTest::with_demo();
     let install = ["clients", "install", "cursor", "--server", "demo"];
-    stage.fine(&install);
-    let grants = stage.fine(&["grant", "list"]).stdout;
-    let said = stage.run(&install);
-    assert_eq!(said.code, 2, "{}", said.everything());
-    assert!(said.stderr.contains("hint: take it out of"), "{}", said.stderr);
-    assert_eq!(stage.fine(&["grant", "list"]).stdout, grants, "nothing is made for nothing");
+    test.succeed(&install);
+    let grants = test.succeed(&["grant", "list"]).stdout;
+    let printed = test.run(&install);
+    assert_eq!(printed.code, 2, "{}", printed.all_output());
+    assert!(printed.stderr.contains("hint: remove it from"), "{}", printed.stderr);
+    assert_eq!(test.succeed(&["grant", "list"]).stdout, grants, "nothing is made for nothing");
 }

@@ -1,4 +1,4 @@
-//! The owner's data through the binary: taken out, asked, deleted.
+//! The owner's data through the binary: exported, queried, deleted.
 
 use std::fs;
 use std::io::Read as _;
@@ -9,14 +9,14 @@ use serde_json::json;
 use store::home::Home;
 use store::records::{Incoming, Records};
 
-use crate::stage::Stage;
+use crate::cli_test::CliTest;
 
 const DAY_US: i64 = 86_400_000_000;
 
 /// Three cycles from 2026-01-01 on, the last one open.
-fn with_cycles() -> Stage {
-    let stage = Stage::new();
-    let home = Home::create(&stage.home()).unwrap();
+fn with_cycles() -> CliTest {
+    let test = CliTest::new();
+    let home = Home::create(&test.home()).unwrap();
     let records = Records::open(&home).unwrap();
     for (n, calories) in [(0, 1900), (1, 2100), (2, 2300)] {
         let start_us = 1_767_225_600_000_000 + n * DAY_US;
@@ -42,19 +42,19 @@ fn with_cycles() -> Stage {
             flat: "{}",
             ..Incoming::default()
         };
-        records.keep("whoop", &[incoming]).unwrap();
+        records.upsert("whoop", &[incoming]).unwrap();
     }
-    stage
+    test
 }
 
 #[test]
-fn an_export_is_one_line_of_facts_and_a_private_file() {
-    let stage = with_cycles();
-    let said = stage.fine(&["export", "whoop", "cycles", "--out", "~/deep/cycles.csv"]);
-    let path = stage.path("deep/cycles.csv");
+fn an_export_prints_one_line_and_writes_a_private_file() {
+    let test = with_cycles();
+    let printed = test.succeed(&["export", "whoop", "cycles", "--out", "~/deep/cycles.csv"]);
+    let path = test.path("deep/cycles.csv");
     let text = fs::read_to_string(&path).unwrap();
     assert_eq!(
-        said.stdout,
+        printed.stdout,
         format!("cycles: 3 records, {} bytes in `~/deep/cycles.csv`\n", text.len())
     );
     assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
@@ -63,10 +63,10 @@ fn an_export_is_one_line_of_facts_and_a_private_file() {
     assert!(lines[1].starts_with("68,1900,"), "shaped from the raw record: {text}");
     assert_eq!(lines.len(), 5, "header, three rows, nothing");
 
-    let again = stage.run(&["export", "whoop", "cycles", "--out", "~/deep/cycles.csv"]);
+    let again = test.run(&["export", "whoop", "cycles", "--out", "~/deep/cycles.csv"]);
     assert_eq!(again.code, 2);
     assert!(again.stderr.contains("hint: `--overwrite` replaces it"), "{}", again.stderr);
-    stage.fine(&[
+    test.succeed(&[
         "export",
         "whoop",
         "cycles",
@@ -76,30 +76,30 @@ fn an_export_is_one_line_of_facts_and_a_private_file() {
         "--safe",
     ]);
     assert!(fs::read_to_string(&path).unwrap().contains(",'+05:30"), "neutral in spreadsheets");
-    let noted = stage.fine(&["audit", "tail"]).stdout;
+    let noted = test.succeed(&["audit", "tail"]).stdout;
     assert!(noted.contains("export") && noted.contains("cycles as csv, 3 records"), "{noted}");
 }
 
 #[test]
-fn an_export_says_as_json_what_it_wrote() {
-    let stage = with_cycles();
+fn an_export_reports_its_files_as_json() {
+    let test = with_cycles();
     let arguments = ["export", "whoop", "cycles", "--format", "jsonl", "--out", "c.jsonl"];
     let window = ["--start", "2026-01-02", "--end", "2026-01-02", "--json"];
-    let said = stage.fine(&[arguments.as_slice(), &window].concat()).json();
-    assert_eq!(said["range"], json!({"start": "2026-01-02", "end": "2026-01-02"}));
-    assert_eq!(said["files"][0]["records"], 1);
-    assert_eq!(said["files"][0]["path"], "c.jsonl");
-    assert_eq!(said["files"][0]["saved_to"], stage.path("c.jsonl").display().to_string());
+    let printed = test.succeed(&[arguments.as_slice(), &window].concat()).json();
+    assert_eq!(printed["range"], json!({"start": "2026-01-02", "end": "2026-01-02"}));
+    assert_eq!(printed["files"][0]["records"], 1);
+    assert_eq!(printed["files"][0]["path"], "c.jsonl");
+    assert_eq!(printed["files"][0]["saved_to"], test.path("c.jsonl").display().to_string());
     let line: serde_json::Value =
-        serde_json::from_str(fs::read_to_string(stage.path("c.jsonl")).unwrap().trim()).unwrap();
+        serde_json::from_str(fs::read_to_string(test.path("c.jsonl")).unwrap().trim()).unwrap();
     assert_eq!((&line["id"], &line["calories"]), (&json!(2), &json!(2100)));
 }
 
 #[test]
-fn everything_goes_into_a_folder() {
-    let stage = with_cycles();
-    stage.fine(&["export", "whoop", "--format", "parquet"]);
-    let mut names: Vec<String> = fs::read_dir(stage.path("whoop-all"))
+fn exporting_all_kinds_writes_a_folder() {
+    let test = with_cycles();
+    test.succeed(&["export", "whoop", "--format", "parquet"]);
+    let mut names: Vec<String> = fs::read_dir(test.path("whoop-all"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
@@ -116,16 +116,16 @@ fn everything_goes_into_a_folder() {
         ]
     );
     for name in names {
-        let bytes = fs::read(stage.path("whoop-all").join(&name)).unwrap();
+        let bytes = fs::read(test.path("whoop-all").join(&name)).unwrap();
         assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"), "{name}");
     }
 }
 
 #[test]
-fn wrong_words_are_answered_with_what_to_do() {
-    let stage = with_cycles();
+fn wrong_arguments_are_answered_with_a_hint() {
+    let test = with_cycles();
     for (arguments, words) in [
-        (&["export", "nope"][..], "hint: there is `whoop`"),
+        (&["export", "nope"][..], "hint: known are `whoop`"),
         (
             &["export", "whoop", "nope"],
             "kind must be one of cycles, recoveries, sleeps, workouts, all",
@@ -133,123 +133,149 @@ fn wrong_words_are_answered_with_what_to_do() {
         (&["export", "whoop", "sleeps"], "hint: `tollgate sync whoop` fetches them"),
         (&["export", "whoop", "cycles", "--start", "2026-13-01"], "is not a day"),
         (&["export", "whoop", "cycles", "--out", "-"], "hint: `--out FILE`"),
-        (&["sql", "delete from record"], "only reading is possible here"),
+        (&["sql", "delete from record"], "only queries are possible here"),
         (&["sql", "select x from whoop_cycles"], "no such column: x"),
-        (&["sql", "select 1; select 2"], "one question at a time"),
+        (&["sql", "select 1; select 2"], "one statement at a time"),
     ] {
-        let said = stage.run(arguments);
-        assert_eq!(said.code, 2, "{arguments:?}");
-        assert!(said.stderr.contains(words), "{arguments:?}: {}", said.stderr);
+        let printed = test.run(arguments);
+        assert_eq!(printed.code, 2, "{arguments:?}");
+        assert!(printed.stderr.contains(words), "{arguments:?}: {}", printed.stderr);
     }
 }
 
 #[test]
-fn questions_are_answered_as_a_table_as_csv_and_as_json() {
-    let stage = with_cycles();
+fn queries_print_a_table_csv_or_json() {
+    let test = with_cycles();
     let question = "select id, calories, end_utc is null as open from whoop_cycles order by id";
-    let table = stage.fine(&["sql", question]).stdout;
+    let table = test.succeed(&["sql", question]).stdout;
     assert_eq!(table, "id  calories  open\n1   1900      0\n2   2100      0\n3   2300      1\n");
-    let csv = stage.fine(&["sql", "select 'a,\"b' as x, null as y, 1.5 as z", "--csv"]).stdout;
+    let csv = test.succeed(&["sql", "select 'a,\"b' as x, null as y, 1.5 as z", "--csv"]).stdout;
     assert_eq!(csv, "x,y,z\r\n\"a,\"\"b\",,1.5\r\n");
-    let json = stage.fine(&["sql", question, "--json", "--limit", "1"]).json();
+    let json = test.succeed(&["sql", question, "--json", "--limit", "1"]).json();
     assert_eq!(json, json!([{"id": 1, "calories": 1900, "open": 0}]));
-    let cut = stage.fine(&["sql", question, "--limit", "2"]);
+    let cut = test.succeed(&["sql", question, "--limit", "2"]);
     assert_eq!(cut.stdout.lines().count(), 3);
     assert!(cut.stderr.contains("the first 2 rows; `--limit 0` shows all"), "{}", cut.stderr);
-    let views = stage.fine(&["sql", "--views"]).stdout;
+    let views = test.succeed(&["sql", "--views"]).stdout;
     assert!(views.contains("whoop_sleeps\n  id, cycle_id, start_utc"), "{views}");
     assert!(views.contains("zone_durations_seconds_zone_five"), "{views}");
-    let asked = stage.run_with(&["sql", "-", "--csv"], "select count(*) as n from whoop_cycles;\n");
+    let asked = test.run_with(&["sql", "-", "--csv"], "select count(*) as n from whoop_cycles;\n");
     assert_eq!(asked.stdout, "n\r\n3\r\n");
-    let hostile = stage.fine(&["sql", "select '\u{1b}[2J' as \"a\u{1b}b\""]).stdout;
+    let hostile = test.succeed(&["sql", "select '\u{1b}[2J' as \"a\u{1b}b\""]).stdout;
     assert!(!hostile.contains('\u{1b}'), "{hostile}");
 }
 
 #[test]
-fn an_answer_without_an_end_is_written_as_it_comes() {
-    let stage = with_cycles();
+fn an_endless_result_is_streamed() {
+    let test = with_cycles();
     let endless = "with recursive c(n) as (select 1 union all select n + 1 from c) select n from c";
-    let mut command = stage.command(&["sql", endless, "--json"]);
+    let mut command = test.command(&["sql", endless, "--json"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut first = [0; 64];
     child.stdout.take().unwrap().read_exact(&mut first).unwrap();
-    // Whoever stops reading ends it.
+    // A closed pipe ends it.
     assert!(child.wait().is_ok());
     assert!(first.starts_with(b"[\n  {\n    \"n\": 1\n  },\n  {\n    \"n\": 2\n  },\n"));
-    assert_eq!(stage.fine(&["sql", "select 1 where 0", "--json"]).stdout, "[]\n");
+    assert_eq!(test.succeed(&["sql", "select 1 where 0", "--json"]).stdout, "[]\n");
 }
 
 #[test]
-fn a_damaged_mirror_is_said_and_not_touched() {
-    let stage = with_cycles();
-    let path = stage.home().join("data.db");
+fn a_damaged_mirror_is_reported_and_not_changed() {
+    let test = with_cycles();
+    let path = test.home().join("data.db");
     for name in ["data.db-wal", "data.db-shm"] {
-        let _ = fs::remove_file(stage.home().join(name));
+        let _ = fs::remove_file(test.home().join(name));
     }
     fs::write(&path, "this is not a database, whatever else it may be ".repeat(200)).unwrap();
     let before = fs::read(&path).unwrap();
     for arguments in [&["export", "whoop"][..], &["sql", "select 1"]] {
-        let said = stage.run(arguments);
-        assert_eq!(said.code, 2);
-        assert!(said.stderr.contains("`data.db` is damaged"), "{}", said.stderr);
+        let printed = test.run(arguments);
+        assert_eq!(printed.code, 2);
+        assert!(printed.stderr.contains("`data.db` is damaged"), "{}", printed.stderr);
     }
     assert!(fs::read(&path).unwrap() == before);
 }
 
 #[test]
-fn a_purge_says_what_goes_asks_and_leaves_nothing() {
-    let stage = with_cycles();
-    stage.fine(&["server", "add", "demo", "--builtin", "demo"]);
-    fs::create_dir(stage.home().join("accounts")).unwrap();
-    fs::write(stage.home().join("accounts/whoop.json"), "{}").unwrap();
-    let refused = stage.run(&["purge"]);
-    assert_eq!(refused.code, 2, "nobody can be asked");
+fn a_purge_lists_asks_and_deletes_everything() {
+    let test = with_cycles();
+    test.succeed(&["server", "add", "demo", "--builtin", "demo"]);
+    fs::create_dir(test.home().join("accounts")).unwrap();
+    fs::write(test.home().join("accounts/whoop.json"), "{}").unwrap();
+    let refused = test.run(&["purge"]);
+    assert_eq!(refused.code, 2, "there is no terminal to ask on");
     assert!(refused.stderr.contains("so add `--yes`"), "{}", refused.stderr);
     for words in ["data.db", "records fetched from your accounts", "vault.key", "audit", "gate.db"]
     {
         assert!(refused.stdout.contains(words), "{}", refused.stdout);
     }
     assert!(refused.stderr.contains("disconnect"), "{}", refused.stderr);
-    assert!(stage.home().join("data.db").exists());
+    assert!(test.home().join("data.db").exists());
 
-    fs::write(stage.home().join("notes.txt"), "the owner's own").unwrap();
-    let said = stage.fine(&["purge", "--yes"]);
-    assert!(said.stderr.contains("notes.txt` is not tollgate's and stays"), "{}", said.stderr);
+    fs::write(test.home().join("notes.txt"), "the owner's own").unwrap();
+    let printed = test.succeed(&["purge", "--yes"]);
+    assert!(
+        printed.stderr.contains("notes.txt` is not tollgate's and stays"),
+        "{}",
+        printed.stderr
+    );
     let left: Vec<_> =
-        fs::read_dir(stage.home()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        fs::read_dir(test.home()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["notes.txt"]);
-    fs::remove_file(stage.home().join("notes.txt")).unwrap();
+    fs::remove_file(test.home().join("notes.txt")).unwrap();
 
-    stage.fine(&["server", "add", "demo", "--builtin", "demo"]);
-    stage.fine(&["purge", "--yes", "--json"]);
-    assert!(!stage.home().exists(), "the folder goes with the last file");
+    test.succeed(&["server", "add", "demo", "--builtin", "demo"]);
+    test.succeed(&["purge", "--yes", "--json"]);
+    assert!(!test.home().exists(), "the folder goes with the last file");
 }
 
 #[test]
-fn a_limit_on_files_is_an_error_with_words_and_no_death() {
-    let stage = with_cycles();
-    let plain = stage.command(&["export", "whoop", "cycles", "--out", "cycles.csv"]);
+fn a_file_size_limit_is_an_error_and_not_a_crash() {
+    let test = with_cycles();
+    let plain = test.command(&["export", "whoop", "cycles", "--out", "cycles.csv"]);
     let mut limited = Command::new("sh");
     limited.args(["-c", "ulimit -f 0; exec \"$@\"", "sh"]).arg(plain.get_program());
-    limited.args(plain.get_args()).current_dir(stage.path("")).env_clear();
+    limited.args(plain.get_args()).current_dir(test.path("")).env_clear();
     limited.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let output = limited.output().unwrap();
     let words = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{:?} {words}", output.status);
     assert!(words.starts_with("error: "), "{words}");
-    assert!(!stage.path("cycles.csv").exists());
+    assert!(!test.path("cycles.csv").exists());
 }
 
 #[test]
-fn a_folder_that_is_no_home_is_not_purged() {
-    let stage = Stage::new();
-    let folder = stage.home();
+fn a_folder_that_is_not_a_home_is_not_purged() {
+    let test = CliTest::new();
+    let folder = test.home();
     fs::create_dir_all(folder.join("logs")).unwrap();
     fs::write(folder.join("logs/mine.txt"), "the owner's own").unwrap();
     let before = fs::metadata(&folder).unwrap().mode();
-    let said = stage.run(&["purge", "--yes"]);
-    assert_eq!(said.code, 2);
-    assert!(said.stderr.contains("is not a tollgate home; nothing was deleted"), "{}", said.stderr);
+    let printed = test.run(&["purge", "--yes"]);
+    assert_eq!(printed.code, 2);
+    assert!(
+        printed.stderr.contains("is not a tollgate home; nothing was deleted"),
+        "{}",
+        printed.stderr
+    );
     assert!(folder.join("logs/mine.txt").exists());
     assert_eq!(fs::metadata(&folder).unwrap().mode(), before, "it was not even opened");
+}
+
+#[test]
+fn a_report_is_one_private_page_without_script_or_network() {
+    let test = with_cycles();
+    let path = test.path("report.html");
+    let path_text = path.display().to_string();
+    test.succeed(&["report", "--html", &path_text]);
+    let page = fs::read_to_string(&path).unwrap();
+    assert!(page.contains("not enough data"), "three days are too few: {page}");
+    for outside in ["<script", "http://", "https://", "src=", "href=", "@import", "url("] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+    let again = test.run(&["report", "--html", &path_text]);
+    assert_ne!(again.code, 0);
+    assert!(again.stderr.contains("--overwrite"), "{}", again.stderr);
+    test.succeed(&["report", "--html", &path_text, "--overwrite", "--imperial"]);
 }

@@ -1,10 +1,10 @@
-//! `call_ms_max` bounds a whole call, however a server keeps it going, and lists that never end or are too
-//! long are errors.
+//! `call_ms_max` limits a whole call, whatever the server sends, and lists that never end or are too long are
+//! errors.
 
 use serde_json::{Value, json};
 
-use crate::masked::listening;
-use crate::stage::Stage;
+use crate::cli_test::CliTest;
+use crate::masking::listening;
 
 const POLICY: &str = r#"{"version":"1","default":"allow"}"#;
 
@@ -19,21 +19,23 @@ fn hello() -> String {
     message(0, "initialize", &hello)
 }
 
-/// The answer to one request of a client of a session.
-fn answer(stage: &Stage, server: &str, method: &str, params: &Value) -> Value {
-    let said = hello() + &message(7, method, params);
-    let said = stage.speak(&["stdio", server, "--policy", "p.json"], &said);
-    let answers = said.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    { answers }.find(|answer| answer["id"] == 7).unwrap_or_else(|| panic!("{}", said.everything()))
+/// The response to one request in a session.
+fn answer(test: &CliTest, server: &str, method: &str, params: &Value) -> Value {
+    let output = hello() + &message(7, method, params);
+    let output = test.run_session(&["stdio", server, "--policy", "p.json"], &output);
+    let answers = output.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    { answers }
+        .find(|answer| answer["id"] == 7)
+        .unwrap_or_else(|| panic!("{}", output.all_output()))
 }
 
 #[test]
-fn a_server_that_drips_is_ended_at_the_total() {
-    let stage = Stage::new();
-    let script = stage.write("slow.py", include_str!("slow.py"));
-    stage.write("p.json", POLICY);
-    let (_server, port) = listening(&stage, &script);
-    stage.fine(&["server", "list"]);
+fn a_dripping_response_times_out_at_the_total() {
+    let test = CliTest::new();
+    let script = test.write("slow.py", include_str!("slow.py"));
+    test.write("p.json", POLICY);
+    let (_server, port) = listening(&test, &script);
+    test.succeed(&["server", "list"]);
     let url = |kind: &str| {
         format!("[servers.{kind}]\nurl = \"http://127.0.0.1:{port}/{kind}\"\ncall_ms_max = 3000\n")
     };
@@ -41,20 +43,20 @@ fn a_server_that_drips_is_ended_at_the_total() {
         "[servers.child]\ncommand = [\"python3\", \"{script}\", \"stdio\"]\ncall_ms_max = 3000\n"
     );
     let settings = [url("json"), url("events"), child].concat();
-    std::fs::write(stage.home().join("tollgate.toml"), settings).unwrap();
+    std::fs::write(test.home().join("tollgate.toml"), settings).unwrap();
     for server in ["json", "events", "child"] {
         let params = json!({ "name": "drip", "arguments": {}, "_meta": { "progressToken": 1 } });
-        let answer = answer(&stage, server, "tools/call", &params).to_string();
-        assert!(answer.contains("the whole answer took longer than 3 s"), "{server}: {answer}");
+        let answer = answer(&test, server, "tools/call", &params).to_string();
+        assert!(answer.contains("the whole response took longer than 3 s"), "{server}: {answer}");
     }
 }
 
 #[test]
 fn a_list_that_is_too_long_is_an_error() {
-    let stage = Stage::new();
-    let script = stage.write("slow.py", include_str!("slow.py"));
-    stage.write("p.json", POLICY);
-    stage.fine(&[
+    let test = CliTest::new();
+    let script = test.write("slow.py", include_str!("slow.py"));
+    test.write("p.json", POLICY);
+    test.succeed(&[
         "server",
         "add",
         "many",
@@ -65,16 +67,16 @@ fn a_list_that_is_too_long_is_an_error() {
         "stdio",
         "many",
     ]);
-    let answer = answer(&stage, "many", "tools/list", &json!({}));
+    let answer = answer(&test, "many", "tools/list", &json!({}));
     let words = answer["error"]["message"]
         .as_str()
         .unwrap_or_else(|| panic!("{}", answer.to_string().split_at(200).0));
     assert!(words.contains("10000"), "{words}");
-    let added = stage.run(&["server", "add", "more", "--", "python3", &script, "stdio", "many"]);
-    assert!(added.code != 0 && added.stderr.contains("10000"), "{}", added.everything());
+    let added = test.run(&["server", "add", "more", "--", "python3", &script, "stdio", "many"]);
+    assert!(added.code != 0 && added.stderr.contains("10000"), "{}", added.all_output());
 }
 
-/// Lists its tools page by page, and the second page leads to itself.
+/// Lists its tools page by page, and the second page has its own cursor.
 const ROUND_SERVER: &str = r#"
 import json, sys
 for line in sys.stdin:
@@ -89,9 +91,9 @@ for line in sys.stdin:
 "#;
 
 #[test]
-fn a_list_that_leads_to_itself_is_an_error() {
-    let stage = Stage::new();
-    let script = stage.write("round.py", ROUND_SERVER);
-    let added = stage.run(&["server", "add", "round", "--", "python3", &script]);
-    assert!(added.code != 0 && added.stderr.contains("repeats a cursor"), "{}", added.everything());
+fn a_list_with_a_repeated_cursor_is_an_error() {
+    let test = CliTest::new();
+    let script = test.write("round.py", ROUND_SERVER);
+    let added = test.run(&["server", "add", "round", "--", "python3", &script]);
+    assert!(added.code != 0 && added.stderr.contains("repeats a cursor"), "{}", added.all_output());
 }

@@ -1,4 +1,4 @@
-//! Readers of WHOOP's events behind one gate, while syncs bring older changes behind their backs.
+//! Readers of WHOOP's events behind one gate, while syncs bring older changes later.
 
 use std::collections::BTreeSet;
 
@@ -6,43 +6,43 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE;
 use serde_json::{Value, json};
 
+use crate::cli_test::{CliTest, Up};
 use crate::http;
-use crate::stage::{Stage, Up};
 use crate::whoop::{Sandbox, connected};
 
 /// A gate with ten days of WHOOP in its mirror, and forty at WHOOP.
-struct Scene {
-    stage: Stage,
+struct EventGate {
+    test: CliTest,
     up: Up,
     _sandbox: Sandbox,
 }
 
-/// One reader: a grant, and a session of it where there is one.
+/// One reader: a grant, and its session if it has one.
 struct Reader {
     url: String,
     token: String,
     session: Option<String>,
 }
 
-impl Scene {
-    fn new() -> Scene {
-        let (stage, sandbox) = connected("40");
-        stage.fine(&["sync", "whoop", "--since", "last 10 days"]);
-        stage.fine(&["server", "add", "whoop", "--builtin", "whoop"]);
-        stage.write("home/tollgate.toml", "[services.whoop]\nsync_interval_minutes = 0\n");
-        let up = stage.up(&[]);
-        Scene { stage, up, _sandbox: sandbox }
+impl EventGate {
+    fn new() -> EventGate {
+        let (test, sandbox) = connected("40");
+        test.succeed(&["sync", "whoop", "--since", "last 10 days"]);
+        test.succeed(&["server", "add", "whoop", "--builtin", "whoop"]);
+        test.write("home/tollgate.toml", "[services.whoop]\nsync_interval_minutes = 0\n");
+        let up = test.up(&[]);
+        EventGate { test, up, _sandbox: sandbox }
     }
 
-    fn started_again(self) -> Scene {
-        let Scene { stage, up, _sandbox: sandbox } = self;
+    fn started_again(self) -> EventGate {
+        let EventGate { test, up, _sandbox: sandbox } = self;
         assert_eq!(up.stop().code, 0);
-        Scene { up: stage.up(&[]), stage, _sandbox: sandbox }
+        EventGate { up: test.up(&[]), test, _sandbox: sandbox }
     }
 
     fn grant(&self, label: &str) -> String {
-        let said = self.stage.fine(&["grant", "create", label, "--server", "whoop", "--json"]);
-        said.json()["token"].as_str().unwrap().to_owned()
+        let output = self.test.succeed(&["grant", "create", label, "--server", "whoop", "--json"]);
+        output.json()["token"].as_str().unwrap().to_owned()
     }
 
     fn reader(&self, token: &str) -> Reader {
@@ -50,7 +50,7 @@ impl Scene {
         Reader { url, token: token.to_owned(), session: None }
     }
 
-    /// A client that greets the gate and goes on in the session it is given.
+    /// A client with a handshake and a session.
     fn in_session(&self, token: &str) -> Reader {
         let mut reader = self.reader(token);
         let hello = json!({
@@ -93,7 +93,7 @@ impl Reader {
     }
 }
 
-/// As documented: a reader may go on from the last event it was given.
+/// As documented: a reader may continue from its last event.
 fn cursor(events: &[String]) -> String {
     URL_SAFE.encode(events.last().unwrap())
 }
@@ -102,12 +102,12 @@ fn set(events: &[String]) -> BTreeSet<&String> {
     events.iter().collect()
 }
 
-/// Both come to the same place, one before the older changes are there and one after.
-fn both_get_everything_once(scene: &Scene, early: &Reader, late: &Reader) {
+/// Both reach the same cursor, one before the older changes are synced and one after.
+fn both_get_everything_once(gate: &EventGate, early: &Reader, late: &Reader) {
     let first = early.events("2010-01-01");
-    scene.stage.fine(&["sync", "whoop", "--full"]);
+    gate.test.succeed(&["sync", "whoop", "--full"]);
     let whole = late.events("2010-01-01");
-    assert_eq!(whole.last(), first.last(), "both have come to the same place");
+    assert_eq!(whole.last(), first.last(), "both have reached the same cursor");
     assert!(whole.len() > first.len());
     assert_eq!(late.events(&cursor(&whole)), [""; 0], "nothing is new to the second");
     let rest = early.events(&cursor(&first));
@@ -117,40 +117,40 @@ fn both_get_everything_once(scene: &Scene, early: &Reader, late: &Reader) {
 }
 
 #[test]
-fn two_grants_at_one_place_get_every_event_once() {
-    let scene = Scene::new();
-    let (alice, bob) = (scene.grant("alice"), scene.grant("bob"));
-    both_get_everything_once(&scene, &scene.reader(&alice), &scene.reader(&bob));
+fn two_grants_at_one_cursor_get_every_event_once() {
+    let gate = EventGate::new();
+    let (alice, bob) = (gate.grant("alice"), gate.grant("bob"));
+    both_get_everything_once(&gate, &gate.reader(&alice), &gate.reader(&bob));
 }
 
 #[test]
 fn two_sessions_of_one_grant_get_every_event_once() {
-    let scene = Scene::new();
-    let token = scene.grant("alice");
-    both_get_everything_once(&scene, &scene.in_session(&token), &scene.in_session(&token));
+    let gate = EventGate::new();
+    let token = gate.grant("alice");
+    both_get_everything_once(&gate, &gate.in_session(&token), &gate.in_session(&token));
 }
 
 #[test]
-fn readers_that_cannot_be_told_apart_lose_nothing() {
-    let scene = Scene::new();
-    let token = scene.grant("alice");
-    let (one, other) = (scene.reader(&token), scene.reader(&token));
+fn indistinguishable_readers_lose_no_event() {
+    let gate = EventGate::new();
+    let token = gate.grant("alice");
+    let (one, other) = (gate.reader(&token), gate.reader(&token));
     let first = one.events("2010-01-01");
-    scene.stage.fine(&["sync", "whoop", "--full"]);
+    gate.test.succeed(&["sync", "whoop", "--full"]);
     let whole = other.events("2010-01-01");
     let rest = one.events(&cursor(&first));
     assert_eq!(set(&[first, rest].concat()), set(&whole));
 }
 
 #[test]
-fn readers_go_on_where_they_were_when_the_gate_is_started_again() {
-    let scene = Scene::new();
-    let (alice, bob) = (scene.grant("alice"), scene.grant("bob"));
-    let first = scene.in_session(&alice).events("2010-01-01");
-    scene.stage.fine(&["sync", "whoop", "--full"]);
-    let whole = scene.in_session(&bob).events("2010-01-01");
-    let scene = scene.started_again();
-    assert_eq!(scene.in_session(&bob).events(&cursor(&whole)), [""; 0], "bob has everything");
-    let rest = scene.in_session(&alice).events(&cursor(&first));
+fn readers_continue_after_a_gate_restart() {
+    let gate = EventGate::new();
+    let (alice, bob) = (gate.grant("alice"), gate.grant("bob"));
+    let first = gate.in_session(&alice).events("2010-01-01");
+    gate.test.succeed(&["sync", "whoop", "--full"]);
+    let whole = gate.in_session(&bob).events("2010-01-01");
+    let gate = gate.started_again();
+    assert_eq!(gate.in_session(&bob).events(&cursor(&whole)), [""; 0], "bob has everything");
+    let rest = gate.in_session(&alice).events(&cursor(&first));
     assert_eq!(set(&[first, rest].concat()), set(&whole));
 }

@@ -6,14 +6,14 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::stage::Stage;
+use crate::cli_test::CliTest;
 
-/// What a conversation may take beyond one without a flood.
+/// The memory a session may use beyond one without a flood.
 const FLOOD_KIB_MAX: u64 = 96 * 1024;
 const BROKEN_LINES: usize = 60_000;
 const NOTIFICATIONS: usize = 40_000;
 
-/// The most memory that a process had so far.
+/// The peak memory of a process so far.
 fn peak_kib(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -28,15 +28,15 @@ fn hello() -> String {
     format!("{hello}\n{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}}\n")
 }
 
-/// Says all of it while it reads the answers, until the last request is answered; its peak memory.
-fn peak_of(stage: &Stage, words: &[&str], said: &str, last: &Value) -> u64 {
-    let mut command = stage.command(words);
+/// Writes everything while reading responses, until the last request is answered; returns the peak memory.
+fn peak_of(test: &CliTest, words: &[&str], output: &str, last: &Value) -> u64 {
+    let mut command = test.command(words);
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut mouth = child.stdin.take().unwrap();
-    let said = format!("{}{said}{last}\n", hello());
+    let output = format!("{}{output}{last}\n", hello());
     let talking = std::thread::spawn(move || {
-        mouth.write_all(said.as_bytes()).unwrap();
+        mouth.write_all(output.as_bytes()).unwrap();
         mouth
     });
     let mut answers = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -53,12 +53,12 @@ fn peak_of(stage: &Stage, words: &[&str], said: &str, last: &Value) -> u64 {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn lines_of_a_client_that_are_no_calls_take_no_memory() {
-    let stage = Stage::with_demo();
-    stage.grant("alice");
+fn client_lines_that_are_not_calls_use_bounded_memory() {
+    let test = CliTest::with_demo();
+    test.grant("alice");
     let words = ["stdio", "demo", "--grant", "alice"];
     let last = json!({ "jsonrpc": "2.0", "id": 777, "method": "ping" });
-    let quiet = peak_of(&stage, &words, "", &last);
+    let quiet = peak_of(&test, &words, "", &last);
     let told = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/roots/list_changed\"}\n";
     let floods = [
         ("broken lines", "x\n".repeat(BROKEN_LINES)),
@@ -66,12 +66,12 @@ fn lines_of_a_client_that_are_no_calls_take_no_memory() {
         ("answers", "{\"jsonrpc\":\"2.0\",\"id\":9,\"result\":{}}\n".repeat(NOTIFICATIONS)),
     ];
     for (what, flood) in floods {
-        let peak = peak_of(&stage, &words, &flood, &last);
+        let peak = peak_of(&test, &words, &flood, &last);
         assert!(peak < quiet + FLOOD_KIB_MAX, "{what}: {peak} KiB, {quiet} KiB without them");
     }
 }
 
-/// Writes a flood before each answer to a call.
+/// Writes a flood before each response to a call.
 const FLOODING_SERVER: &str = r#"
 import json, sys
 flood = {"noise": "x", "news": json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "y" * 200}}),
@@ -93,16 +93,16 @@ for line in sys.stdin:
 
 #[test]
 #[cfg(target_os = "linux")]
-fn lines_of_a_server_that_are_no_answers_take_no_memory() {
-    let stage = Stage::new();
-    let script = stage.write("server.py", FLOODING_SERVER);
-    stage.write("p.json", r#"{"version":"1","default":"deny","tools":{"read":{}}}"#);
+fn server_lines_that_are_not_responses_use_bounded_memory() {
+    let test = CliTest::new();
+    let script = test.write("server.py", FLOODING_SERVER);
+    test.write("p.json", r#"{"version":"1","default":"deny","tools":{"read":{}}}"#);
     let ping = json!({ "jsonrpc": "2.0", "id": 777, "method": "ping" });
     let read = json!({ "jsonrpc": "2.0", "id": 777, "method": "tools/call", "params": { "name": "read", "arguments": {} } });
     for (what, count) in [("noise", "400000"), ("news", "40000"), ("questions", "20000")] {
         let words = ["wrap", "--policy", "p.json", "--", "python3", &script, what, count];
-        let quiet = peak_of(&stage, &words, "", &ping);
-        let peak = peak_of(&stage, &words, "", &read);
+        let quiet = peak_of(&test, &words, "", &ping);
+        let peak = peak_of(&test, &words, "", &read);
         assert!(peak < quiet + FLOOD_KIB_MAX, "{what}: {peak} KiB, {quiet} KiB without them");
     }
 }

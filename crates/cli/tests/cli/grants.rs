@@ -4,12 +4,12 @@ use std::fs;
 
 use insta::assert_snapshot;
 
-use crate::stage::Stage;
+use crate::cli_test::CliTest;
 
 #[test]
-fn a_grant_comes_with_what_to_paste() {
-    let stage = Stage::with_demo();
-    assert_snapshot!(stage.told(&[
+fn a_new_grant_prints_its_configuration() {
+    let test = CliTest::with_demo();
+    assert_snapshot!(test.transcript(&[
         "grant",
         "create",
         "alice-laptop",
@@ -22,9 +22,9 @@ fn a_grant_comes_with_what_to_paste() {
 
 #[test]
 fn a_grant_on_several_servers_uses_the_common_address() {
-    let stage = Stage::with_demo();
-    stage.fine(&["server", "add", "other", "--builtin", "demo"]);
-    assert_snapshot!(stage.told(&[
+    let test = CliTest::with_demo();
+    test.succeed(&["server", "add", "other", "--builtin", "demo"]);
+    assert_snapshot!(test.transcript(&[
         "grant",
         "create",
         "bob",
@@ -37,9 +37,9 @@ fn a_grant_on_several_servers_uses_the_common_address() {
 
 #[test]
 fn the_life_of_a_grant() {
-    let stage = Stage::with_demo();
-    stage.grant("alice");
-    let story = stage.story(&[
+    let test = CliTest::with_demo();
+    test.grant("alice");
+    let story = test.transcripts(&[
         &["grant", "list"],
         &["grant", "show", "alice"],
         &["grant", "policy", "alice", "demo", "nothing"],
@@ -56,22 +56,22 @@ fn the_life_of_a_grant() {
 }
 
 #[test]
-fn a_rotated_token_is_another_one_and_the_overlap_is_said() {
-    let stage = Stage::with_demo();
-    let first = stage.grant("alice");
-    let said = stage.fine(&["grant", "rotate", "alice", "--overlap", "1h", "--json"]);
-    assert_eq!(said.stderr, "the old token works for 1h more\n");
-    assert_ne!(said.json()["token"], first.as_str());
-    assert_eq!(said.json()["tokens"], 2);
-    let said = stage.fine(&["grant", "rotate", "alice", "--overlap", "0s", "--json"]);
-    assert_eq!(said.stderr, "the old token has stopped working\n");
-    assert_eq!(said.json()["tokens"], 1);
+fn a_rotated_token_differs_and_the_overlap_is_shown() {
+    let test = CliTest::with_demo();
+    let first = test.grant("alice");
+    let output = test.succeed(&["grant", "rotate", "alice", "--overlap", "1h", "--json"]);
+    assert_eq!(output.stderr, "the old token works for 1h more\n");
+    assert_ne!(output.json()["token"], first.as_str());
+    assert_eq!(output.json()["tokens"], 2);
+    let output = test.succeed(&["grant", "rotate", "alice", "--overlap", "0s", "--json"]);
+    assert_eq!(output.stderr, "the old token has stopped working\n");
+    assert_eq!(output.json()["tokens"], 1);
 }
 
 #[test]
-fn wrong_words_are_answered_with_the_right_ones() {
-    let stage = Stage::with_demo();
-    let story = stage.story(&[
+fn wrong_arguments_about_grants_are_answered_with_a_hint() {
+    let test = CliTest::with_demo();
+    let story = test.transcripts(&[
         &["grant", "list"],
         &["grant", "create", "x", "--server", "dmeo=demo"],
         &["grant", "create", "x", "--server", "demo=demos"],
@@ -85,49 +85,49 @@ fn wrong_words_are_answered_with_the_right_ones() {
 
 #[test]
 fn a_server_that_is_named_twice_is_refused() {
-    let stage = Stage::with_demo();
-    let said =
-        stage.run(&["grant", "create", "alice", "--server", "demo=demo", "--server", "demo"]);
-    assert_eq!(said.code, 2, "{}", said.everything());
-    assert!(said.stderr.contains("`--server demo` is given twice"), "{}", said.stderr);
-    assert_eq!(stage.fine(&["grant", "list", "--json"]).json(), serde_json::json!([]));
+    let test = CliTest::with_demo();
+    let output =
+        test.run(&["grant", "create", "alice", "--server", "demo=demo", "--server", "demo"]);
+    assert_eq!(output.code, 2, "{}", output.all_output());
+    assert!(output.stderr.contains("`--server demo` is given twice"), "{}", output.stderr);
+    assert_eq!(test.succeed(&["grant", "list", "--json"]).json(), serde_json::json!([]));
 }
 
 #[test]
-fn a_grant_without_a_policy_of_its_own_shows_the_built_in_one_that_counts() {
-    let stage = Stage::with_demo();
-    stage.fine(&["server", "add", "whoop", "--builtin", "whoop"]);
-    stage.fine(&["grant", "create", "alice", "--server", "whoop"]);
-    stage.fine(&["grant", "create", "bob", "--server", "demo"]);
-    let list = stage.fine(&["grant", "list"]).stdout;
+fn a_grant_without_a_policy_shows_the_built_in_one() {
+    let test = CliTest::with_demo();
+    test.succeed(&["server", "add", "whoop", "--builtin", "whoop"]);
+    test.succeed(&["grant", "create", "alice", "--server", "whoop"]);
+    test.succeed(&["grant", "create", "bob", "--server", "demo"]);
+    let list = test.succeed(&["grant", "list"]).stdout;
     assert!(list.contains("whoop (policy whoop (built in))"), "{list}");
     assert!(list.contains("demo (no policy)"), "{list}");
-    let json = stage.fine(&["grant", "show", "alice", "--json"]).json();
+    let json = test.succeed(&["grant", "show", "alice", "--json"]).json();
     assert_eq!(json["servers"][0]["policy"], serde_json::Value::Null);
     assert_eq!(json["servers"][0]["built_in_policy"], "whoop (built in)");
 }
 
-/// A token that is made and never shown opens the gate to nobody who should have it.
+/// A token that is created but never shown is useless.
 #[test]
-fn nothing_is_given_away_without_a_row_that_says_so() {
-    let stage = Stage::with_demo();
-    stage.grant("alice");
-    let (audit, aside) = (stage.home().join("audit"), stage.path("aside"));
+fn no_access_is_granted_without_an_audit_row() {
+    let test = CliTest::with_demo();
+    test.grant("alice");
+    let (audit, aside) = (test.home().join("audit"), test.path("aside"));
     fs::rename(&audit, &aside).unwrap();
     fs::write(&audit, "").unwrap();
-    let before = stage.run(&["grant", "list", "--json"]).stdout;
+    let before = test.run(&["grant", "list", "--json"]).stdout;
     for command in [
         &["grant", "create", "bob", "--server", "demo=demo"][..],
         &["grant", "rotate", "alice", "--overlap", "0s"],
         &["server", "add", "more", "--builtin", "demo"],
     ] {
-        let said = stage.run(command);
-        assert_eq!(said.code, 2, "{}", said.everything());
-        assert!(said.stderr.contains("nothing was changed"), "{}", said.stderr);
+        let output = test.run(command);
+        assert_eq!(output.code, 2, "{}", output.all_output());
+        assert!(output.stderr.contains("nothing was changed"), "{}", output.stderr);
     }
-    assert_eq!(stage.run(&["grant", "list", "--json"]).stdout, before);
-    assert!(!stage.run(&["server", "list"]).stdout.contains("more"));
-    // What takes something away is not held up.
-    assert_eq!(stage.run(&["grant", "revoke", "alice"]).code, 2);
-    assert!(stage.run(&["grant", "list"]).stdout.contains("revoked"));
+    assert_eq!(test.run(&["grant", "list", "--json"]).stdout, before);
+    assert!(!test.run(&["server", "list"]).stdout.contains("more"));
+    // Actions that reduce access are not blocked.
+    assert_eq!(test.run(&["grant", "revoke", "alice"]).code, 2);
+    assert!(test.run(&["grant", "list"]).stdout.contains("revoked"));
 }

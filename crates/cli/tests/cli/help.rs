@@ -1,53 +1,53 @@
-//! Help, completions, the manual page, and how wrong words are answered.
+//! Help, completions, the manual page, and errors for wrong arguments.
 
 use std::process::Stdio;
 
 use insta::assert_snapshot;
 
-use crate::stage::Stage;
+use crate::cli_test::CliTest;
 
 #[test]
 fn the_first_screen_is_grouped_by_intent() {
-    assert_snapshot!(Stage::new().told(&["--help"]));
+    assert_snapshot!(CliTest::new().transcript(&["--help"]));
 }
 
 #[test]
-fn a_command_that_is_not_finished_is_answered_with_help_whatever_the_environment() {
-    // The home of a stage is named by a variable.
-    let stage = Stage::new();
+fn an_incomplete_command_prints_help_in_any_environment() {
+    // The home of these tests is set by a variable.
+    let test = CliTest::new();
     for words in [&[][..], &["server"]] {
-        let said = stage.run(words);
-        assert_eq!(said.code, 2);
-        assert!(said.stderr.contains("Usage: tollgate"), "{}", said.stderr);
-        assert!(!said.stderr.contains("requires a subcommand"), "{}", said.stderr);
-        assert!(!said.stderr.contains("__re"), "hidden words: {}", said.stderr);
+        let printed = test.run(words);
+        assert_eq!(printed.code, 2);
+        assert!(printed.stderr.contains("Usage: tollgate"), "{}", printed.stderr);
+        assert!(!printed.stderr.contains("requires a subcommand"), "{}", printed.stderr);
+        assert!(!printed.stderr.contains("__re"), "hidden words: {}", printed.stderr);
     }
 }
 
 #[test]
 fn help_is_a_command() {
-    let stage = Stage::new();
-    assert_eq!(stage.fine(&["help"]).stdout, stage.fine(&["--help"]).stdout);
+    let test = CliTest::new();
+    assert_eq!(test.succeed(&["help"]).stdout, test.succeed(&["--help"]).stdout);
     for words in [&["server"][..], &["server", "add"], &["approvals", "watch"]] {
         let asked = [words, &["--help"]].concat();
         let named = [&["help"], words].concat();
-        assert_eq!(stage.fine(&named).stdout, stage.fine(&asked).stdout, "{words:?}");
+        assert_eq!(test.succeed(&named).stdout, test.succeed(&asked).stdout, "{words:?}");
     }
-    let said = stage.run(&["help", "server", "nonsense"]);
-    assert_eq!(said.code, 2);
-    assert!(said.stderr.contains("there is no command `server nonsense`"), "{}", said.stderr);
+    let printed = test.run(&["help", "server", "nonsense"]);
+    assert_eq!(printed.code, 2);
+    assert!(printed.stderr.contains("there is no command `server nonsense`"), "{}", printed.stderr);
 }
 
 #[test]
-fn an_unknown_command_is_could_not_and_names_the_nearest() {
-    assert_snapshot!(Stage::new().told(&["polcy"]));
+fn an_unknown_command_exits_with_2_and_suggests_a_similar_one() {
+    assert_snapshot!(CliTest::new().transcript(&["polcy"]));
 }
 
 #[test]
 fn completions_know_every_command() {
-    let stage = Stage::new();
+    let test = CliTest::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let script = stage.fine(&["completions", shell]).stdout;
+        let script = test.succeed(&["completions", shell]).stdout;
         for command in ["approvals", "checkpoint", "rotate"] {
             assert!(script.contains(command), "{shell} does not know {command}");
         }
@@ -59,7 +59,7 @@ fn completions_know_every_command() {
 
 #[test]
 fn the_manual_page_has_every_command_with_its_options() {
-    let page = Stage::new().fine(&["man"]).stdout;
+    let page = CliTest::new().succeed(&["man"]).stdout;
     assert!(page.contains(".TH TOLLGATE 1"), "{page}");
     for words in [
         "tollgate up",
@@ -77,9 +77,9 @@ fn the_manual_page_has_every_command_with_its_options() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_error() {
-    let stage = Stage::new();
-    let mut command = stage.command(&["__reference", "cli"]);
+fn a_closed_output_pipe_is_not_an_error() {
+    let test = CliTest::new();
+    let mut command = test.command(&["__reference", "cli"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
@@ -88,40 +88,40 @@ fn a_reader_that_goes_away_is_no_error() {
 }
 
 #[test]
-fn colour_is_used_when_it_is_asked_for_and_only_then() {
-    let stage = Stage::with_demo();
-    let plain = stage.fine(&["server", "list"]).stdout;
+fn colour_is_used_only_on_request() {
+    let test = CliTest::with_demo();
+    let plain = test.succeed(&["server", "list"]).stdout;
     assert!(!plain.contains('\u{1b}'));
-    let coloured = stage.fine(&["--color", "always", "server", "list"]).stdout;
+    let coloured = test.succeed(&["--color", "always", "server", "list"]).stdout;
     assert!(coloured.contains("\u{1b}[2mNAME"));
 }
 
 #[test]
-fn errors_are_json_when_json_is_asked_for() {
-    let said = Stage::new().run(&["--json", "grant", "show", "nobody"]);
-    assert_eq!(said.code, 2);
-    assert_eq!(said.stdout, "");
-    let error: serde_json::Value = serde_json::from_str(&said.stderr).unwrap();
-    assert_eq!(error["error"], "there is no grant `nobody`");
-    assert_eq!(error["hints"][0], "`tollgate grant list` shows those there are");
+fn errors_are_json_with_the_json_option() {
+    let printed = CliTest::new().run(&["--json", "grant", "show", "unknown"]);
+    assert_eq!(printed.code, 2);
+    assert_eq!(printed.stdout, "");
+    let error: serde_json::Value = serde_json::from_str(&printed.stderr).unwrap();
+    assert_eq!(error["error"], "there is no grant `unknown`");
+    assert_eq!(error["hints"][0], "`tollgate grant list` shows the known ones");
 }
 
 #[test]
-fn a_wrong_log_level_is_said_with_the_right_ones() {
-    assert_snapshot!(Stage::new().told(&["--log", "loud!!", "status"]));
+fn a_wrong_log_level_is_reported_with_the_valid_ones() {
+    assert_snapshot!(CliTest::new().transcript(&["--log", "loud!!", "status"]));
 }
 
-/// As with the variables of XDG, an empty one is one that is not set.
+/// As in XDG, an empty variable counts as unset.
 #[test]
-fn an_empty_variable_is_none() {
-    let mut stage = Stage::new();
+fn an_empty_variable_counts_as_unset() {
+    let mut test = CliTest::new();
     for name in ["TOLLGATE_HOME", "TOLLGATE_CONFIG", "TOLLGATE_LOG", "TOLLGATE_LOG_FORMAT"] {
-        stage.set(name, "");
+        test.set(name, "");
     }
-    let said = stage.fine(&["grant", "list", "--json"]);
-    assert_eq!(said.stdout, "[]\n");
-    assert!(stage.path(".local/share/tollgate/gate.db").exists(), "in the usual place");
-    // Whoever names a folder means one.
-    let said = stage.run(&["--home", "", "grant", "list"]);
-    assert_eq!(said.code, 2, "{}", said.everything());
+    let printed = test.succeed(&["grant", "list", "--json"]);
+    assert_eq!(printed.stdout, "[]\n");
+    assert!(test.path(".local/share/tollgate/gate.db").exists(), "in the default home");
+    // A given folder is used as it is.
+    let printed = test.run(&["--home", "", "grant", "list"]);
+    assert_eq!(printed.code, 2, "{}", printed.all_output());
 }

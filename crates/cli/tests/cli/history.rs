@@ -1,4 +1,4 @@
-//! `tollgate audit`: what is shown, found, verified and taken out.
+//! `tollgate audit`: tail, search, verify, checkpoint and export.
 
 use std::fs;
 use std::time::Duration;
@@ -7,28 +7,28 @@ use insta::assert_snapshot;
 use serde_json::{Value, json};
 use store::clock::Clock;
 use store::ledger::{Ledger, Note, Options, Retention, SealKey, Sealing};
-use store::vault::{Vault, ask_nobody};
+use store::vault::{Vault, run_no_program};
 
+use crate::cli_test::CliTest;
 use crate::http;
-use crate::stage::Stage;
 
-/// A stage with a few calls behind it.
-pub(crate) fn stage() -> Stage {
-    let stage = Stage::with_demo();
-    let token = stage.grant("alice");
-    let up = stage.up(&[]);
+/// A home with a few recorded calls.
+pub(crate) fn set_up() -> CliTest {
+    let test = CliTest::with_demo();
+    let token = test.grant("alice");
+    let up = test.up(&[]);
     let url = format!("{}/demo", up.url());
     http::call(&url, &token, "list_notes", &json!({}));
     http::call(&url, &token, "send_money", &json!({ "to": "Ada", "amount": 5000 }));
     http::call(&url, &token, "empty_fridge", &json!({}));
     assert_eq!(up.stop().code, 0);
-    stage
+    test
 }
 
 #[test]
 fn the_newest_entries_are_shown_and_found() {
-    let stage = stage();
-    let story = stage.story(&[
+    let test = set_up();
+    let story = test.transcripts(&[
         &["audit", "tail", "-n", "5"],
         &["audit", "search", "--decision", "denied"],
         &["audit", "search", "--tool", "list_notes", "--grant", "alice"],
@@ -41,22 +41,22 @@ fn the_newest_entries_are_shown_and_found() {
 }
 
 #[test]
-fn a_decision_that_no_row_can_hold_is_not_searched_for() {
-    let said = Stage::new().run(&["audit", "search", "--decision", "deny"]);
-    assert_eq!(said.code, 2, "{}", said.everything());
-    assert!(said.stderr.contains("denied"), "{}", said.stderr);
+fn an_impossible_decision_is_refused_as_a_filter() {
+    let output = CliTest::new().run(&["audit", "search", "--decision", "deny"]);
+    assert_eq!(output.code, 2, "{}", output.all_output());
+    assert!(output.stderr.contains("denied"), "{}", output.stderr);
 }
 
 #[test]
-fn a_log_that_was_taken_away_or_put_back_older_is_missed() {
-    let stage = Stage::with_demo();
-    let audit = stage.home().join("audit");
+fn a_removed_or_older_log_is_detected() {
+    let test = CliTest::with_demo();
+    let audit = test.home().join("audit");
     let log = audit.join("00000001.log");
-    stage.fine(&["policy", "set", "kept", &stage.write("kept.json", KEPT)]);
+    test.succeed(&["policy", "set", "kept", &test.write("kept.json", KEPT)]);
     let older = fs::read(&log).unwrap();
     let synced = fs::read(audit.join("synced")).ok();
-    stage.grant("alice");
-    assert_eq!(stage.run(&["audit", "verify"]).code, 0);
+    test.grant("alice");
+    assert_eq!(test.run(&["audit", "verify"]).code, 0);
 
     fs::write(&log, older).unwrap();
     match synced {
@@ -64,47 +64,47 @@ fn a_log_that_was_taken_away_or_put_back_older_is_missed() {
         None => drop(fs::remove_file(audit.join("synced"))),
     }
     for command in [&["audit", "verify"][..], &["doctor"]] {
-        let said = stage.run(command);
-        assert_eq!(said.code, 1, "{}", said.everything());
-        assert!(said.stdout.contains("its end was cut off"), "{}", said.everything());
+        let output = test.run(command);
+        assert_eq!(output.code, 1, "{}", output.all_output());
+        assert!(output.stdout.contains("its end was cut off"), "{}", output.all_output());
     }
 
     fs::remove_dir_all(&audit).unwrap();
-    let said = stage.run(&["doctor"]);
-    assert!(said.stdout.contains("is gone"), "{}", said.everything());
-    assert!(!log.exists(), "looking begins no new chain");
-    let up = stage.up(&[]);
+    let output = test.run(&["doctor"]);
+    assert!(output.stdout.contains("is gone"), "{}", output.all_output());
+    assert!(!log.exists(), "a check starts no new chain");
+    let up = test.up(&[]);
     assert_eq!(up.stop().code, 0);
-    let row = stage.run(&["audit", "search", "log_lost", "--json"]).json();
+    let row = test.run(&["audit", "search", "log_lost", "--json"]).json();
     assert!(
-        row["words"].as_str().unwrap().contains("is gone and another is in its place"),
+        row["words"].as_str().unwrap().contains("is gone and was replaced by another"),
         "{row}"
     );
-    assert_eq!(stage.run(&["audit", "verify"]).code, 1, "doubtful until the owner accepts it");
-    let accepted = stage.path("accepted.json").display().to_string();
-    stage.fine(&["audit", "checkpoint", "--out", &accepted]);
-    assert_eq!(stage.run(&["audit", "verify", "--checkpoint", &accepted]).code, 0);
+    assert_eq!(test.run(&["audit", "verify"]).code, 1, "doubtful until the owner accepts it");
+    let accepted = test.path("accepted.json").display().to_string();
+    test.succeed(&["audit", "checkpoint", "--out", &accepted]);
+    assert_eq!(test.run(&["audit", "verify", "--checkpoint", &accepted]).code, 0);
 }
 
-/// A copy of the log alone, as a backup may be.
+/// A copy of the log alone, as in a backup.
 #[test]
-fn a_log_is_read_where_nothing_else_of_its_home_is_left() {
-    let stage = stage();
+fn a_log_is_readable_without_the_rest_of_its_home() {
+    let test = set_up();
     for name in ["gate.db", "gate.db-wal", "gate.db-shm", "vault.key"] {
-        let _ = fs::remove_file(stage.home().join(name));
+        let _ = fs::remove_file(test.home().join(name));
     }
     for command in [
         &["audit", "tail"][..],
         &["audit", "search", "list_notes"],
         &["audit", "export", "--format", "jsonl"],
     ] {
-        let said = stage.run(command);
-        assert_eq!(said.code, 0, "{}", said.everything());
-        assert!(said.stdout.contains("list_notes"), "{}", said.everything());
+        let output = test.run(command);
+        assert_eq!(output.code, 0, "{}", output.all_output());
+        assert!(output.stdout.contains("list_notes"), "{}", output.all_output());
     }
-    assert!(!stage.home().join("gate.db").exists(), "looking makes nothing");
-    let said = stage.run(&["audit", "export", "--format", "jsonl", "--out", "/dev/full/x"]);
-    assert_eq!(said.code, 2, "{}", said.everything());
+    assert!(!test.home().join("gate.db").exists(), "a check creates nothing");
+    let output = test.run(&["audit", "export", "--format", "jsonl", "--out", "/dev/full/x"]);
+    assert_eq!(output.code, 2, "{}", output.all_output());
 }
 
 pub(crate) const KEPT: &str = r#"{ "version": "1", "default": "deny" }"#;
@@ -112,13 +112,13 @@ pub(crate) const KEPT: &str = r#"{ "version": "1", "default": "deny" }"#;
 #[test]
 fn followers_see_entries_as_they_come() {
     use std::io::{BufRead as _, BufReader};
-    let stage = Stage::with_demo();
-    let mut command = stage.command(&["audit", "tail", "-f", "-n", "1", "--json"]);
+    let test = CliTest::with_demo();
+    let mut command = test.command(&["audit", "tail", "-f", "-n", "1", "--json"]);
     let mut child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let first: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
     assert_eq!(first["act"], "policy_saved");
-    stage.grant("alice");
+    test.grant("alice");
     let next: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
     assert_eq!(next["act"], "grant_created");
     child.kill().unwrap();
@@ -126,14 +126,15 @@ fn followers_see_entries_as_they_come() {
 }
 
 #[test]
-fn every_act_of_the_owner_is_a_row_with_his_name() {
-    let stage = Stage::with_demo();
-    stage.grant("alice");
-    stage.fine(&["grant", "rotate", "alice"]);
-    stage.fine(&["grant", "policy", "alice", "demo", "demo"]);
-    stage.fine(&["grant", "revoke", "alice"]);
-    stage.fine(&["server", "remove", "demo"]);
-    let notes = stage.fine(&["audit", "search", "--only", "notes", "owner (cli)", "--json"]).stdout;
+fn every_action_of_the_owner_is_a_row_with_their_name() {
+    let test = CliTest::with_demo();
+    test.grant("alice");
+    test.succeed(&["grant", "rotate", "alice"]);
+    test.succeed(&["grant", "policy", "alice", "demo", "demo"]);
+    test.succeed(&["grant", "revoke", "alice"]);
+    test.succeed(&["server", "remove", "demo"]);
+    let notes =
+        test.succeed(&["audit", "search", "--only", "notes", "owner (cli)", "--json"]).stdout;
     let acts: Vec<String> = notes
         .lines()
         .map(|line| {
@@ -154,23 +155,23 @@ fn every_act_of_the_owner_is_a_row_with_his_name() {
 
 #[test]
 fn a_log_is_verified_without_the_key_the_settings_and_the_database() {
-    let stage = stage();
+    let test = set_up();
     for file in ["vault.key", "gate.db"] {
-        fs::remove_file(stage.home().join(file)).unwrap();
+        fs::remove_file(test.home().join(file)).unwrap();
     }
-    fs::write(stage.home().join("tollgate.toml"), "listn = 1\n").unwrap();
-    let said = stage.run(&["audit", "verify"]);
-    assert_eq!(said.code, 0, "{}", said.everything());
-    assert!(!stage.home().join("gate.db").exists(), "looking makes nothing");
+    fs::write(test.home().join("tollgate.toml"), "listn = 1\n").unwrap();
+    let output = test.run(&["audit", "verify"]);
+    assert_eq!(output.code, 0, "{}", output.all_output());
+    assert!(!test.home().join("gate.db").exists(), "a check creates nothing");
 }
 
 #[test]
-fn an_edited_log_is_found_and_a_cut_off_end_with_a_checkpoint() {
-    let stage = stage();
-    let kept = stage.path("checkpoint.json").display().to_string();
-    stage.fine(&["audit", "checkpoint", "--out", &kept]);
-    assert_eq!(stage.run(&["audit", "verify", "--checkpoint", &kept]).code, 0);
-    let log = fs::read_dir(stage.home().join("audit"))
+fn an_edited_log_is_detected_and_a_truncated_one_with_a_checkpoint() {
+    let test = set_up();
+    let kept = test.path("checkpoint.json").display().to_string();
+    test.succeed(&["audit", "checkpoint", "--out", &kept]);
+    assert_eq!(test.run(&["audit", "verify", "--checkpoint", &kept]).code, 0);
+    let log = fs::read_dir(test.home().join("audit"))
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .find(|path| path.extension().is_some_and(|extension| extension == "log"))
@@ -184,7 +185,7 @@ fn an_edited_log_is_found_and_a_cut_off_end_with_a_checkpoint() {
             .replacen("denied", "deniet", 1),
     )
     .unwrap();
-    let story = stage.story(&[&["audit", "verify"], &["audit", "verify", "--json"]]);
+    let story = test.transcripts(&[&["audit", "verify"], &["audit", "verify", "--json"]]);
     let story = regex::Regex::new(r"row \d+|line \d+|\d{8}\.log|[\d]+\.log|: \d+,")
         .unwrap()
         .replace_all(&story, "[PLACE]")
@@ -194,14 +195,14 @@ fn an_edited_log_is_found_and_a_cut_off_end_with_a_checkpoint() {
     let short: Vec<&str> = whole.lines().collect();
     let short = short[..short.len() - 2].join("\n") + "\n";
     fs::write(&log, short).unwrap();
-    let said = stage.run(&["audit", "verify", "--checkpoint", &kept]);
-    assert_eq!(said.code, 1, "{}", said.everything());
-    assert!(said.stdout.contains("missing"), "{}", said.stdout);
+    let output = test.run(&["audit", "verify", "--checkpoint", &kept]);
+    assert_eq!(output.code, 1, "{}", output.all_output());
+    assert!(output.stdout.contains("missing"), "{}", output.stdout);
 }
 
-/// Lets all rows go that are not in the newest segments.
-fn retire(stage: &Stage) {
-    let vault = Vault::look(&stage.home(), ask_nobody).unwrap().unwrap();
+/// Retires all rows that are not in the newest segments.
+fn retire(test: &CliTest) {
+    let vault = Vault::open_read_only(&test.home(), run_no_program).unwrap().unwrap();
     let key = SealKey::of(&vault).unwrap();
     let options = Options {
         segment_bytes_max: 4_000,
@@ -209,8 +210,8 @@ fn retire(stage: &Stage) {
         seal: Some(Sealing { key, expected: true }),
         ..Options::default()
     };
-    let ledger = Ledger::open(&stage.home().join("audit"), Clock::System, options).unwrap();
-    let first = stage.home().join("audit/00000001.log");
+    let ledger = Ledger::open(&test.home().join("audit"), Clock::System, options).unwrap();
+    let first = test.home().join("audit/00000001.log");
     for _ in 0..2_000 {
         let note = Note { act: "fill", by: "test", about: "", words: "a row like any other" };
         ledger.note(&note).unwrap();
@@ -224,50 +225,52 @@ fn retire(stage: &Stage) {
 
 #[test]
 fn a_checkpoint_of_a_retired_row_is_neither_broken_nor_proven() {
-    let stage = stage();
-    let kept = stage.path("checkpoint.json").display().to_string();
-    stage.fine(&["audit", "checkpoint", "--out", &kept]);
-    retire(&stage);
-    assert_eq!(stage.run(&["audit", "verify"]).code, 0);
-    let said = stage.run(&["audit", "verify", "--checkpoint", &kept]);
-    assert_eq!(said.code, 1, "{}", said.everything());
-    assert!(said.stdout.starts_with("unproven: row "), "{}", said.everything());
-    assert!(said.stdout.contains("hold together") && said.stdout.contains("retired at 20"));
-    assert!(said.stderr.contains("a newer checkpoint"), "{}", said.stderr);
-    let told = stage.run(&["audit", "verify", "--checkpoint", &kept, "--json"]);
+    let test = set_up();
+    let kept = test.path("checkpoint.json").display().to_string();
+    test.succeed(&["audit", "checkpoint", "--out", &kept]);
+    retire(&test);
+    assert_eq!(test.run(&["audit", "verify"]).code, 0);
+    let output = test.run(&["audit", "verify", "--checkpoint", &kept]);
+    assert_eq!(output.code, 1, "{}", output.all_output());
+    assert!(output.stdout.starts_with("unproven: row "), "{}", output.all_output());
+    assert!(output.stdout.contains("are intact") && output.stdout.contains("retired at 20"));
+    assert!(output.stderr.contains("a newer checkpoint"), "{}", output.stderr);
+    let told = test.run(&["audit", "verify", "--checkpoint", &kept, "--json"]);
     assert_eq!((told.code, &told.json()["whole"]), (1, &json!(false)));
     assert_eq!(told.json()["unproven"], true);
-    // The last row that went is told by the first that is left.
-    let retired = &stage.fine(&["audit", "verify", "--json"]).json()["log"]["retired"]["last_seq"];
-    let chain = stage.fine(&["audit", "export", "--format", "chain"]).stdout;
+    // The hash of the last retired row is in the first remaining one.
+    let retired =
+        &test.succeed(&["audit", "verify", "--json"]).json()["log"]["retired"]["last_seq"];
+    let chain = test.succeed(&["audit", "export", "--format", "chain"]).stdout;
     let (_, after) = chain.split_once("\"previous\":\"").unwrap();
     let mut checkpoint: Value = serde_json::from_str(&fs::read_to_string(&kept).unwrap()).unwrap();
     checkpoint["seq"] = retired.clone();
     checkpoint["hash"] = after[..64].into();
     fs::write(&kept, checkpoint.to_string()).unwrap();
-    let said = stage.fine(&["audit", "verify", "--checkpoint", &kept]);
-    assert!(said.stdout.contains(", which was retired"), "{}", said.everything());
+    let output = test.succeed(&["audit", "verify", "--checkpoint", &kept]);
+    assert!(output.stdout.contains(", which was retired"), "{}", output.all_output());
     checkpoint["hash"] = "0".repeat(64).into();
     fs::write(&kept, checkpoint.to_string()).unwrap();
-    let said = stage.run(&["audit", "verify", "--checkpoint", &kept]);
-    assert_eq!(said.code, 1);
-    assert!(said.stdout.contains("rewritten"), "{}", said.everything());
+    let output = test.run(&["audit", "verify", "--checkpoint", &kept]);
+    assert_eq!(output.code, 1);
+    assert!(output.stdout.contains("rewritten"), "{}", output.all_output());
 }
 
 #[test]
-fn exports_are_whole_private_and_neutral_in_a_spreadsheet() {
+fn exports_are_complete_private_and_safe_in_a_spreadsheet() {
     use std::os::unix::fs::PermissionsExt as _;
-    let stage = stage();
+    let test = set_up();
     for (format, first) in [("jsonl", "{"), ("csv", "seq,time,kind,"), ("chain", "")] {
-        let path = stage.path(&format!("log.{format}"));
+        let path = test.path(&format!("log.{format}"));
         let shown = path.display().to_string();
-        stage.fine(&["audit", "export", "--format", format, "--out", &shown]);
+        test.succeed(&["audit", "export", "--format", format, "--out", &shown]);
         let text = fs::read_to_string(&path).unwrap();
         assert!(text.starts_with(first) && text.lines().count() > 5, "{format}: {text}");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        let printed = stage.fine(&["audit", "export", "--format", format]).stdout;
+        let printed = test.succeed(&["audit", "export", "--format", format]).stdout;
         assert_eq!(printed, text, "{format} is the same on stdout");
     }
-    let said = stage.run(&["audit", "export", "--format", "csv", "--out", "/no/such/folder/x.csv"]);
-    assert_eq!(said.code, 2);
+    let output =
+        test.run(&["audit", "export", "--format", "csv", "--out", "/no/such/folder/x.csv"]);
+    assert_eq!(output.code, 2);
 }

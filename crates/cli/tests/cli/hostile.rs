@@ -1,15 +1,15 @@
-//! What a server or an agent says cannot steer the terminal of whoever reads it.
+//! Text of a server or an agent cannot control the owner's terminal.
 
 use serde_json::{Value, json};
 
+use crate::cli_test::CliTest;
 use crate::http;
 use crate::servers::add_shell;
-use crate::stage::Stage;
 
 /// Clears a screen, moves the cursor, sets a title, starts a right-to-left run, hides a message.
 const NASTY: &str = "\u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}31m\r\u{8}\u{202e}\u{e0041}\u{2028}x";
 
-fn assert_tame(what: &str, text: &str) {
+fn assert_no_control_characters(what: &str, text: &str) {
     for c in text.chars() {
         let tame = c == '\n' || !c.is_control() && !"\u{202e}\u{e0041}\u{2028}".contains(c);
         assert!(tame, "{what} prints {c:?}: {text:?}");
@@ -17,17 +17,17 @@ fn assert_tame(what: &str, text: &str) {
 }
 
 #[test]
-fn tools_of_a_hostile_server_are_shown_tamely() {
-    let stage = Stage::new();
+fn control_characters_of_a_server_are_escaped() {
+    let test = CliTest::new();
     let tools = json!([
         { "name": format!("a{NASTY}"), "description": NASTY, "inputSchema": { "type": "object" } },
         { "name": "b", "title": NASTY, "description": format!("fine\n{NASTY}"), "inputSchema": { "type": "object" } },
     ]);
-    assert_tame("server add", &add_shell(&stage, "bad", &tools.to_string()));
+    assert_no_control_characters("server add", &add_shell(&test, "bad", &tools.to_string()));
     let mut changed = tools;
     changed[1]["description"] = Value::from(format!("changed {NASTY}"));
-    stage.write("tools.json", &changed.to_string());
-    let shown = stage.run(&["server", "tools", "bad"]).stdout;
+    test.write("tools.json", &changed.to_string());
+    let shown = test.run(&["server", "tools", "bad"]).stdout;
     assert!(
         shown.contains("⟨U+001B⟩[2J") && shown.contains("⟨U+202E⟩"),
         "it is shown, not hidden: {shown}"
@@ -41,15 +41,15 @@ fn tools_of_a_hostile_server_are_shown_tamely() {
         &["doctor"],
         &["status"],
     ] {
-        assert_tame(&command.join(" "), &stage.run(command).everything());
+        assert_no_control_characters(&command.join(" "), &test.run(command).all_output());
     }
 }
 
 #[test]
-fn what_an_agent_sends_is_shown_tamely() {
-    let stage = Stage::with_demo();
-    let token = stage.grant("alice");
-    let up = stage.up(&["--log", "trace"]);
+fn control_characters_of_an_agent_are_escaped() {
+    let test = CliTest::with_demo();
+    let token = test.grant("alice");
+    let up = test.up(&["--log", "trace"]);
     let url = format!("{}/demo", up.url());
     // A header cannot carry the name, so this one is refused; the arguments of the other are parked.
     let meta = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": NASTY, "version": NASTY } });
@@ -67,8 +67,8 @@ fn what_an_agent_sends_is_shown_tamely() {
         let (url, token) = (url.clone(), token.clone());
         move || http::call(&url, &token, "send_money", &json!({ "to": NASTY, "amount": 50 }))
     });
-    let id = crate::gate::wait_for_approval(&stage);
-    let shown = stage.run(&["approvals", "show", &id]).stdout;
+    let id = crate::gate::wait_for_approval(&test);
+    let shown = test.run(&["approvals", "show", &id]).stdout;
     assert!(shown.contains("⟨U+009B⟩31m"), "it is shown, not hidden: {shown}");
     for command in [
         &["approvals", "list"][..],
@@ -81,18 +81,18 @@ fn what_an_agent_sends_is_shown_tamely() {
         &["audit", "export", "--format", "jsonl"],
         &["status", "--json"],
     ] {
-        assert_tame(&command.join(" "), &stage.run(command).everything());
+        assert_no_control_characters(&command.join(" "), &test.run(command).all_output());
     }
-    stage.fine(&["approvals", "deny", &id, "--because", "no"]);
+    test.succeed(&["approvals", "deny", &id, "--because", "no"]);
     asked.join().unwrap();
-    let said = up.stop();
-    assert_tame("the log", &said.stderr);
+    let output = up.stop();
+    assert_no_control_characters("the log", &output.stderr);
 }
 
 #[test]
-fn wrong_words_of_the_owner_are_shown_tamely_too() {
-    let stage = Stage::with_demo();
-    stage.write(
+fn control_characters_in_arguments_are_escaped() {
+    let test = CliTest::with_demo();
+    test.write(
         "p.json",
         &format!(
             "{{\"version\":\"1\",\"default\":\"deny\",\"tools\":{{\"{}\":{{\"x\":1}}}}}}",
@@ -104,13 +104,13 @@ fn wrong_words_of_the_owner_are_shown_tamely_too() {
         &["grant", "show", NASTY],
         &["policy", "explain", "p.json", NASTY],
     ] {
-        let said = stage.run(command);
-        assert_ne!(said.code, 0);
-        assert_tame(command[0], &said.everything());
+        let output = test.run(command);
+        assert_ne!(output.code, 0);
+        assert_no_control_characters(command[0], &output.all_output());
     }
 }
 
-/// Files and words that mean harm or nothing: name, then what is written to `p.json`, or the words.
+/// Malicious or meaningless files and arguments: name, then the content of `p.json`, or the arguments.
 const POLICIES: &[(&str, &str)] = &[
     ("nothing", ""),
     ("null", "null"),
@@ -142,7 +142,7 @@ const POLICIES: &[(&str, &str)] = &[
         r#"{"version":"1","default":"allow","tools":{"a":{"deny_if":[{"conditions":[{"path":"args.a","op":"regex","value":"(a)\\1"}]}]}}}"#,
     ),
     (
-        "an operator nobody knows",
+        "an unknown operator",
         r#"{"version":"1","default":"allow","tools":{"a":{"deny_if":[{"conditions":[{"path":"args.a","op":"=","value":1}]}]}}}"#,
     ),
     (
@@ -170,7 +170,7 @@ const POLICIES: &[(&str, &str)] = &[
         r#"{"version":"1","default":"allow","tools":{"a":{"limits":[{"window":"99999999999999999d","max":1}]}}}"#,
     ),
     (
-        "a scope nobody knows",
+        "an unknown scope",
         r#"{"version":"1","default":"allow","tools":{"a":{"limits":[{"window":"minute","max":1,"scope":"world"}]}}}"#,
     ),
     (
@@ -219,15 +219,15 @@ const YAML: &[(&str, &str)] = &[
 
 const SETTINGS: &[(&str, &str)] = &[
     ("garbage", "{{{"),
-    ("a key nobody knows", "lisen = \"127.0.0.1:1\"\n"),
+    ("an unknown key", "lisen = \"127.0.0.1:1\"\n"),
     ("a key twice", "listen = \"127.0.0.1:1\"\nlisten = \"127.0.0.1:2\"\n"),
     ("an address that is none", "listen = \"nowhere\"\n"),
     ("a port that is none", "listen = \"127.0.0.1:99999\"\n"),
-    ("a durability nobody knows", "durability = \"maybe\"\n"),
+    ("an unknown durability", "durability = \"maybe\"\n"),
     ("a limit below nothing", "[limits]\nbody_bytes_max = -1\n"),
     ("a limit beyond its range", "[limits]\nbody_bytes_max = 99999999999999\n"),
     ("a limit of nothing", "[limits]\nin_flight_per_grant_max = 0\n"),
-    ("a limit nobody knows", "[limits]\nbody_byte_max = 5\n"),
+    ("an unknown limit", "[limits]\nbody_byte_max = 5\n"),
     ("a server without a way to it", "[servers.a]\n"),
     (
         "a server with two ways to it",
@@ -292,24 +292,24 @@ const WORDS: &[&[&str]] = &[
 ];
 
 /// A refusal with words in time: no crash, no signal, nothing that steers the terminal.
-fn assert_refused(stage: &Stage, what: &str, words: &[&str]) {
+fn assert_refused(test: &CliTest, what: &str, words: &[&str]) {
     let began = std::time::Instant::now();
-    let said = stage.run(words);
-    let text = said.everything();
-    assert!(matches!(said.code, 1 | 2), "{what}: ended with {}: {text}", said.code);
+    let output = test.run(words);
+    let text = output.all_output();
+    assert!(matches!(output.code, 1 | 2), "{what}: ended with {}: {text}", output.code);
     assert!(text.contains("error:"), "{what}: {text}");
     assert!(!text.contains("panicked"), "{what}: {text}");
     assert!(began.elapsed() < std::time::Duration::from_secs(5), "{what}: {:?}", began.elapsed());
-    assert_tame(what, &text);
+    assert_no_control_characters(what, &text);
 }
 
 #[test]
-fn files_and_words_that_mean_harm_are_refused_with_words() {
-    let stage = Stage::new();
+fn malicious_files_and_arguments_are_refused_with_an_error() {
+    let test = CliTest::new();
     for (file, cases) in [("p.json", POLICIES), ("p.yaml", YAML)] {
         for (name, text) in cases {
-            stage.write(file, text);
-            assert_refused(&stage, &format!("{file}: {name}"), &["policy", "check", file]);
+            test.write(file, text);
+            assert_refused(&test, &format!("{file}: {name}"), &["policy", "check", file]);
         }
     }
     for (name, text) in [
@@ -317,16 +317,16 @@ fn files_and_words_that_mean_harm_are_refused_with_words() {
         ("too large", format!("{}{{}}", " ".repeat(2_000_000))),
         ("a million fields", format!("{{{}\"a\":1}}", "\"a\":1,".repeat(100_000))),
     ] {
-        stage.write("p.json", &text);
-        assert_refused(&stage, name, &["policy", "check", "p.json"]);
-        stage.write("p.yaml", &text);
-        assert_refused(&stage, name, &["policy", "check", "p.yaml"]);
+        test.write("p.json", &text);
+        assert_refused(&test, name, &["policy", "check", "p.json"]);
+        test.write("p.yaml", &text);
+        assert_refused(&test, name, &["policy", "check", "p.yaml"]);
     }
     for words in WORDS {
-        assert_refused(&stage, &format!("{words:?}"), words);
+        assert_refused(&test, &format!("{words:?}"), words);
     }
     for (name, text) in SETTINGS {
-        stage.write("tollgate.toml", text);
-        assert_refused(&stage, name, &["--config", "tollgate.toml", "server", "list"]);
+        test.write("tollgate.toml", text);
+        assert_refused(&test, name, &["--config", "tollgate.toml", "server", "list"]);
     }
 }

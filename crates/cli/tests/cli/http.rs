@@ -1,4 +1,8 @@
-//! One HTTP request over a plain socket: what goes out is what the test says, and nothing else.
+//! One HTTP request over a plain socket, with exactly the bytes of the test.
+#![cfg_attr(
+    not(feature = "demo"),
+    allow(dead_code, reason = "the tests of the demo use all of it")
+)]
 
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
@@ -43,12 +47,16 @@ pub(crate) fn post(url: &str, headers: &[(&str, &str)], body: &str) -> Answer {
     ask("POST", url, headers, body)
 }
 
-fn ask(method: &str, url: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+/// A header named `Host` replaces that of the URL.
+pub(crate) fn ask(method: &str, url: &str, headers: &[(&str, &str)], body: &str) -> Answer {
     let rest = url.strip_prefix("http://").unwrap();
     let (host, path) = rest.split_once('/').unwrap();
     let mut stream = TcpStream::connect(host).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-    let mut request = format!("{method} /{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n");
+    let mut request = format!("{method} /{path} HTTP/1.1\r\nConnection: close\r\n");
+    if headers.iter().all(|(name, _)| *name != "Host") {
+        let _ = write!(request, "Host: {host}\r\n");
+    }
     for (name, value) in headers {
         let _ = write!(request, "{name}: {value}\r\n");
     }

@@ -1,35 +1,44 @@
-//! The binary as its users meet it: whole outputs, exit codes, files, and a gate over real sockets.
+//! Tests of the binary: complete outputs, exit codes, files, and a gate over real sockets.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "a test fails where the stage does not stand"
+    reason = "a test fails by panicking"
 )]
 
 mod accounts;
 mod archives;
 mod catalog;
+mod cli_test;
 mod clients;
 mod data;
 mod deadlines;
+#[cfg(feature = "demo")]
+mod demo;
+mod disk_full;
 mod doctor;
+#[cfg(feature = "demo")]
 mod events;
+mod first_use;
 mod floods;
-mod full;
 mod gate;
 mod grants;
 mod help;
 mod history;
 mod hostile;
 mod http;
-mod killed;
-mod left;
-mod locked;
-mod masked;
+mod install_prompt;
+mod killed_commands;
+mod masking;
 mod media;
+#[cfg(feature = "demo")]
 mod network;
-mod odd_files;
+#[cfg(not(feature = "demo"))]
+mod no_demo;
+mod notify;
+mod oauth_server;
+mod operator;
 mod packaging;
 mod personal;
 mod policies;
@@ -38,11 +47,16 @@ mod seal;
 mod secrets;
 mod servers;
 mod service;
+mod sign_in;
 mod simulate;
-mod stage;
+mod special_files;
+mod started_programs;
 mod streams;
 mod sync;
 mod terminal;
 mod vault;
+#[cfg(feature = "demo")]
+mod vault_locked;
+#[cfg(feature = "demo")]
 mod whoop;
 mod words;

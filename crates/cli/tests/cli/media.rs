@@ -1,39 +1,39 @@
-//! Spotify and YouTube through the binary: connected, mirrored, taken out, and served to an agent
-//! that never sees a secret.
+//! Spotify and YouTube through the binary: connected, mirrored, exported, and served to an agent that never
+//! sees a secret.
 
 use std::time::SystemTime;
 
 use sandbox::{Config, Running, Sandbox};
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, files_below};
+use crate::cli_test::{CliTest, files_below};
 
 fn now_us() -> i64 {
     i64::try_from(SystemTime::UNIX_EPOCH.elapsed().unwrap().as_micros()).unwrap()
 }
 
-fn connected(service: &str, config: Config, api: &str, oauth: &str) -> (Stage, Running) {
+fn connected(service: &str, config: Config, api: &str, oauth: &str) -> (CliTest, Running) {
     let sandbox = Sandbox::start(config).unwrap();
     let ready = sandbox.control().ready();
-    let mut stage = Stage::new();
+    let mut test = CliTest::new();
     let upper = service.to_uppercase();
-    stage.set(&format!("{upper}_API_BASE_URL"), &format!("{}{api}", sandbox.url()));
-    stage.set(&format!("{upper}_OAUTH_BASE_URL"), &format!("{}{oauth}", sandbox.url()));
+    test.set(&format!("{upper}_API_BASE_URL"), &format!("{}{api}", sandbox.url()));
+    test.set(&format!("{upper}_OAUTH_BASE_URL"), &format!("{}{oauth}", sandbox.url()));
     for (name, field) in [("CLIENT_ID", "client_id"), ("CLIENT_SECRET", "client_secret")] {
-        stage.set(&format!("{upper}_{name}"), ready[field].as_str().unwrap());
+        test.set(&format!("{upper}_{name}"), ready[field].as_str().unwrap());
     }
-    let tokens = stage.write("tokens.json", &sandbox.control().tokens().to_string());
-    stage.fine(&["connect", service, "--tokens", &tokens]);
+    let tokens = test.write("tokens.json", &sandbox.control().tokens().to_string());
+    test.succeed(&["connect", service, "--tokens", &tokens]);
     std::fs::remove_file(tokens).unwrap();
-    (stage, sandbox)
+    (test, sandbox)
 }
 
-fn spotify() -> (Stage, Running) {
+fn spotify() -> (CliTest, Running) {
     connected("spotify", Config::spotify(7, 5, now_us()), "/api", "/accounts")
 }
 
-/// The answers to these calls, in their order.
-fn calls(stage: &Stage, service: &str, calls: &[(&str, Value)]) -> Vec<Value> {
+/// The responses to these calls, in order.
+fn calls(test: &CliTest, service: &str, calls: &[(&str, Value)]) -> Vec<Value> {
     let hello = json!({
         "jsonrpc": "2.0", "id": "hello", "method": "initialize",
         "params": { "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } },
@@ -45,40 +45,40 @@ fn calls(stage: &Stage, service: &str, calls: &[(&str, Value)]) -> Vec<Value> {
         input += &call.to_string();
         input.push('\n');
     }
-    let said = stage.speak(&["stdio", service], &input);
+    let output = test.run_session(&["stdio", service], &input);
     let answers: Vec<Value> =
-        said.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        output.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let of = |id: usize| answers.iter().find(|answer| answer["id"] == id).unwrap().clone();
     (0..calls.len()).map(of).collect()
 }
 
 #[test]
-fn spotify_is_mirrored_and_taken_out() {
-    let (stage, sandbox) = spotify();
-    let said = stage.fine(&["accounts"]);
-    assert!(said.everything().contains("spotify: consent ends 20"), "{}", said.everything());
+fn spotify_is_mirrored_and_exported() {
+    let (test, sandbox) = spotify();
+    let output = test.succeed(&["accounts"]);
+    assert!(output.all_output().contains("spotify: consent ends 20"), "{}", output.all_output());
     let tracks = sandbox.control().records("saved_track").unwrap().len();
-    let said = stage.fine(&["sync", "spotify"]);
-    assert!(said.stdout.contains(&format!("{tracks} saved tracks")), "{}", said.stdout);
+    let output = test.succeed(&["sync", "spotify"]);
+    assert!(output.stdout.contains(&format!("{tracks} saved tracks")), "{}", output.stdout);
     let sql = "select count(*) as n from spotify_saved_tracks";
-    let rows = stage.fine(&["sql", sql, "--json"]).everything();
+    let rows = test.succeed(&["sql", sql, "--json"]).all_output();
     assert!(rows.contains(&tracks.to_string()), "{rows}");
-    let out = stage.path("plays.csv");
+    let out = test.path("plays.csv");
     let out = out.to_str().unwrap();
-    stage.fine(&["export", "spotify", "plays", "--out", out]);
+    test.succeed(&["export", "spotify", "plays", "--out", out]);
     assert_eq!(std::fs::read_to_string(out).unwrap().lines().count(), 51);
     let events =
-        stage.fine(&["events", "spotify", "--since", "2000-01-01", "--limit", "3", "--json"]);
+        test.succeed(&["events", "spotify", "--since", "2000-01-01", "--limit", "3", "--json"]);
     assert_eq!(events.json()["count"], 3);
 }
 
 #[test]
 fn an_agent_gets_answers_and_structured_errors_and_no_secret() {
     const PLANTED: &str = "PLANTED-SECRET-0451";
-    let (stage, _sandbox) = spotify();
+    let (test, _sandbox) = spotify();
     let secret = json!({ "access_token": PLANTED, "client_secret": PLANTED, "user_id": "x" });
     let answers = calls(
-        &stage,
+        &test,
         "spotify",
         &[
             (
@@ -97,38 +97,42 @@ fn an_agent_gets_answers_and_structured_errors_and_no_secret() {
     assert_eq!(refused["structuredContent"]["error"]["code"], "removed_by_upstream");
     assert_eq!(answers[2]["result"]["structuredContent"]["token_info"]["state"], "valid");
     let mut bytes = json!(answers).to_string().into_bytes();
-    for (_, file) in files_below(&stage.home()) {
+    for (_, file) in files_below(&test.home()) {
         bytes.extend(file);
     }
     let text = String::from_utf8_lossy(&bytes);
     for secret in ["sandbox-access-", "sandbox-refresh-", PLANTED, "sandbox-spotify-secret"] {
-        // The arguments of a call are kept in the audit by their digest only.
+        // The audit log has only the digest of a call's arguments.
         assert!(!text.contains(secret), "{secret}");
     }
 }
 
 #[test]
-fn what_is_no_archive_is_refused_with_a_hint() {
-    let stage = Stage::new();
-    let wrong = stage.write("history.zip", "no zip");
-    let said = stage.run(&["import", "spotify", &wrong]);
-    assert_ne!(said.code, 0);
-    assert!(said.stderr.contains("not a ZIP") && said.stderr.contains("hint:"), "{}", said.stderr);
-    let said = stage.run(&["import", "youtube", "/nowhere.zip"]);
-    assert!(said.stderr.contains("cannot open"), "{}", said.stderr);
+fn a_file_that_is_not_an_archive_is_refused_with_a_hint() {
+    let test = CliTest::new();
+    let wrong = test.write("history.zip", "no zip");
+    let output = test.run(&["import", "spotify", &wrong]);
+    assert_ne!(output.code, 0);
+    assert!(
+        output.stderr.contains("not a ZIP") && output.stderr.contains("hint:"),
+        "{}",
+        output.stderr
+    );
+    let output = test.run(&["import", "youtube", "/nowhere.zip"]);
+    assert!(output.stderr.contains("cannot open"), "{}", output.stderr);
 }
 
 #[test]
-fn youtube_is_mirrored_and_left() {
+fn youtube_is_mirrored_and_disconnected() {
     let config = Config::youtube(7, 5, now_us());
-    let (stage, sandbox) = connected("youtube", config, "/www", "/oauth2");
+    let (test, sandbox) = connected("youtube", config, "/www", "/oauth2");
     let likes = sandbox.control().records("like").unwrap().len();
-    let said = stage.fine(&["sync", "youtube"]);
-    assert!(said.stdout.contains(&format!("{likes} likes")), "{}", said.stdout);
-    let found = calls(&stage, "youtube", &[("search_youtube_videos", json!({ "query": "rust" }))]);
+    let output = test.succeed(&["sync", "youtube"]);
+    assert!(output.stdout.contains(&format!("{likes} likes")), "{}", output.stdout);
+    let found = calls(&test, "youtube", &[("search_youtube_videos", json!({ "query": "rust" }))]);
     assert_eq!(found[0]["result"]["structuredContent"]["videos"].as_array().unwrap().len(), 10);
-    stage.fine(&["disconnect", "youtube", "--yes"]);
-    let found = calls(&stage, "youtube", &[("get_youtube_playlists", json!({}))]);
+    test.succeed(&["disconnect", "youtube", "--yes"]);
+    let found = calls(&test, "youtube", &[("get_youtube_playlists", json!({}))]);
     let error = &found[0]["result"]["structuredContent"]["error"];
     assert_eq!(error["code"], "not_configured");
     assert!(error["hint"].as_str().unwrap().contains("tollgate connect youtube"));

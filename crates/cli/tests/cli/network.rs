@@ -1,12 +1,12 @@
-//! Where tollgate's packets go: a day of the owner in a network of its own, whose one way out is counted.
+//! Where tollgate's packets go: typical use in a separate network whose only exit is counted.
 #![allow(clippy::print_stdout, reason = "the figures of a promise are for people")]
 
 use std::process::Command;
 
-use crate::stage::Stage;
+use crate::cli_test::CliTest;
 
-/// A network with loopback and one more way, which leads nowhere. Without the right to make one, or
-/// without `ip`, nothing is said.
+/// A network namespace with loopback and one dead-end interface. Prints nothing without the permission to
+/// create one, or without `ip`.
 const NETWORK: &str = r#"
 tollgate=$0
 { echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6 &&
@@ -19,8 +19,8 @@ echo "a network of its own"
 sent() { awk '$1 == "out:" { print $11 }' /proc/net/dev; }
 "#;
 
-/// Sign-in, sync, tools, exports, a gate with its own syncs, a demonstration of all services; then, to
-/// see that packets are counted, a server that is elsewhere.
+/// Sign-in, sync, tools, exports, a gate with background syncs, a demo of all services; then, to check the
+/// counter, a server outside.
 const DAY: &str = r#"
 set -e
 "$tollgate" sandbox whoop --unlimited > ready.json & sandbox=$!
@@ -51,23 +51,23 @@ echo "sent at last: $(sent)"
 
 #[test]
 fn p29_nothing_is_sent_anywhere_but_to_what_the_owner_configured() {
-    let stage = Stage::new();
+    let test = CliTest::new();
     let output = Command::new("unshare")
         .args(["--net", "sh", "-c", &[NETWORK, DAY].concat(), env!("CARGO_BIN_EXE_tollgate")])
-        .env("HOME", stage.path(""))
-        .env("TOLLGATE_HOME", stage.home())
-        .current_dir(stage.path(""))
+        .env("HOME", test.path(""))
+        .env("TOLLGATE_HOME", test.home())
+        .current_dir(test.path(""))
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    if !said.starts_with("a network of its own") {
+    let printed = String::from_utf8_lossy(&output.stdout);
+    if !printed.starts_with("a network of its own") {
         println!("P29: not tried, because this user cannot make a network of its own");
         return;
     }
-    let all = format!("{said}{}", String::from_utf8_lossy(&output.stderr));
+    let all = format!("{printed}{}", String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{all}");
     let count = |words: &str| -> u64 {
-        let line = said.lines().find_map(|line| line.strip_prefix(words));
+        let line = printed.lines().find_map(|line| line.strip_prefix(words));
         line.unwrap_or_else(|| panic!("{all}")).parse().unwrap()
     };
     for part in ["\"id\":4", "whoop: ", "http://127.0.0.1:"] {

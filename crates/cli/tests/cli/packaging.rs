@@ -1,8 +1,8 @@
-//! What is shipped beside the binary works with it.
+//! The files shipped with the binary work with it.
 
 use std::fs;
 
-use crate::stage::Stage;
+use crate::cli_test::CliTest;
 
 fn shipped(name: &str) -> String {
     let path = format!("{}/../../packaging/{name}", env!("CARGO_MANIFEST_DIR"));
@@ -11,32 +11,43 @@ fn shipped(name: &str) -> String {
 
 #[test]
 fn the_example_settings_load() {
-    let mut stage = Stage::new();
-    stage.set("WEATHER_TOKEN", "planted");
-    fs::create_dir(stage.path("policies")).unwrap();
-    stage.write("policies/reading.json", &shipped("policies/reading.json"));
-    let file = stage.write("tollgate.toml", &shipped("tollgate.toml"));
-    let said = stage.run(&["--config", &file, "doctor", "--json"]);
-    let findings = said.json();
+    let mut test = CliTest::new();
+    test.set("WEATHER_TOKEN", "planted");
+    fs::create_dir(test.path("policies")).unwrap();
+    test.write("policies/reading.json", &shipped("policies/reading.json"));
+    let file = test.write("tollgate.toml", &shipped("tollgate.toml"));
+    let output = test.run(&["--config", &file, "doctor", "--json"]);
+    let findings = output.json();
     let settings = findings.as_array().unwrap().iter().find(|f| f["about"] == "settings").unwrap();
     assert_eq!(settings["health"], "good", "{settings}");
-    let servers = stage.fine(&["--config", &file, "server", "list", "--json"]).json();
+    let servers = test.succeed(&["--config", &file, "server", "list", "--json"]).json();
     assert!(servers.as_array().unwrap().len() >= 3);
 }
 
 #[test]
 fn the_units_start_commands_that_exist() {
-    let stage = Stage::new();
+    let test = CliTest::new();
     for unit in ["systemd/tollgate.service", "systemd/user/tollgate.service"] {
         let text = shipped(unit);
         let start = text.lines().find_map(|line| line.strip_prefix("ExecStart=")).unwrap();
         let words: Vec<&str> = start.split(' ').skip(1).chain(["--help"]).collect();
-        stage.fine(&words);
+        test.succeed(&words);
         for line in text.lines().filter(|line| line.starts_with("Environment=TOLLGATE_")) {
             let name = line.trim_start_matches("Environment=").split('=').next().unwrap();
             let known = ["TOLLGATE_HOME", "TOLLGATE_LOG_FORMAT", "TOLLGATE_LOG", "TOLLGATE_CONFIG"];
             assert!(known.contains(&name), "{unit}: {name}");
         }
+    }
+}
+
+/// The refresh helper is in the control group of the gate. Killed with it, it would lose the login.
+#[test]
+fn a_stop_of_a_unit_kills_the_gate_alone() {
+    let installed = include_str!("../../src/systemd_unit.rs").to_owned();
+    let units = ["systemd/tollgate.service", "systemd/user/tollgate.service"].map(shipped);
+    for unit in units.iter().chain([&installed]) {
+        let mode = unit.lines().find_map(|line| line.strip_prefix("KillMode="));
+        assert_eq!(mode, Some("process"), "{unit}");
     }
 }
 

@@ -3,200 +3,201 @@
 use std::fs;
 use std::time::SystemTime;
 
-use sandbox::{Config, Fault, Running, Sandbox, What};
+use sandbox::{Config, Fault, FaultKind, Running, Sandbox};
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, files_below};
+use crate::cli_test::{CliTest, files_below};
 
 fn now_us() -> i64 {
     i64::try_from(SystemTime::UNIX_EPOCH.elapsed().unwrap().as_micros()).unwrap()
 }
 
 /// A service whose key or cookies the environment holds.
-fn stand(stage: &mut Stage, name: &str, config: Config) -> Running {
+fn stand(test: &mut CliTest, name: &str, config: Config) -> Running {
     let sandbox = Sandbox::start(config).unwrap();
-    stage.set(&format!("{}_API_BASE_URL", name.to_uppercase()), sandbox.url());
+    test.set(&format!("{}_API_BASE_URL", name.to_uppercase()), sandbox.url());
     let ready = sandbox.control().ready();
     for (variable, value) in ready["values"].as_object().unwrap() {
-        stage.set(variable, value.as_str().unwrap());
+        test.set(variable, value.as_str().unwrap());
     }
     sandbox
 }
 
-fn asked(stage: &Stage, method: &str, params: &Value) -> Value {
+fn asked(test: &CliTest, method: &str, params: &Value) -> Value {
     let hello = json!({
         "jsonrpc": "2.0", "id": 1, "method": "initialize",
         "params": { "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } },
     });
     let question = json!({ "jsonrpc": "2.0", "id": 2, "method": method, "params": params });
-    let said = stage.speak(&["stdio", "personal"], &format!("{hello}\n{question}\n"));
-    assert_eq!(said.code, 0, "{}", said.everything());
-    let mut answers = said.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let printed = test.run_session(&["stdio", "personal"], &format!("{hello}\n{question}\n"));
+    assert_eq!(printed.code, 0, "{}", printed.all_output());
+    let mut answers =
+        printed.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     answers.find(|answer| answer["id"] == 2).unwrap()
 }
 
-fn names(stage: &Stage) -> Vec<String> {
-    let answer = asked(stage, "tools/list", &json!({}));
+fn names(test: &CliTest) -> Vec<String> {
+    let answer = asked(test, "tools/list", &json!({}));
     let tools = answer["result"]["tools"].as_array().unwrap().iter();
     tools.map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
 }
 
-fn call(stage: &Stage, tool: &str, arguments: &Value) -> Value {
-    asked(stage, "tools/call", &json!({ "name": tool, "arguments": arguments }))["result"].clone()
+fn call(test: &CliTest, tool: &str, arguments: &Value) -> Value {
+    asked(test, "tools/call", &json!({ "name": tool, "arguments": arguments }))["result"].clone()
 }
 
 #[test]
-fn the_environment_chooses_how_much_is_shown() {
-    let mut stage = Stage::new();
-    assert_eq!(names(&stage).len(), 90);
-    stage.set("MCP_EXTRA_ALLOWED_TOOLS", "add, nothing_like_this");
-    stage.set("MCP_TOOL_PROFILE", "safe");
-    let safe = names(&stage);
+fn the_environment_selects_the_profile() {
+    let mut test = CliTest::new();
+    assert_eq!(names(&test).len(), 90);
+    test.set("MCP_EXTRA_ALLOWED_TOOLS", "add, nothing_like_this");
+    test.set("MCP_TOOL_PROFILE", "safe");
+    let safe = names(&test);
     assert_eq!(safe.len(), 24);
     assert!(safe.contains(&"add".to_owned()) && !safe.contains(&"follow_playlist".to_owned()));
-    stage.set("MCP_TOOL_PROFILE", "minimal");
-    assert_eq!(names(&stage).len(), 3);
-    stage.set("MCP_TOOL_PROFILE", "everything");
-    let said = stage.run(&["stdio", "personal"]);
-    assert_ne!(said.code, 0);
-    assert!(said.stderr.contains("`full`, `safe`, `minimal`"), "{}", said.stderr);
-    assert!(said.stdout.is_empty());
-    let said = stage.run(&["stdio", "personal", "--tools", "safest"]);
-    assert!(said.stderr.contains("`minimal`"), "{}", said.stderr);
+    test.set("MCP_TOOL_PROFILE", "minimal");
+    assert_eq!(names(&test).len(), 3);
+    test.set("MCP_TOOL_PROFILE", "everything");
+    let printed = test.run(&["stdio", "personal"]);
+    assert_ne!(printed.code, 0);
+    assert!(printed.stderr.contains("`full`, `safe`, `minimal`"), "{}", printed.stderr);
+    assert!(printed.stdout.is_empty());
+    let printed = test.run(&["stdio", "personal", "--tools", "safest"]);
+    assert!(printed.stderr.contains("`minimal`"), "{}", printed.stderr);
 }
 
 #[test]
-fn key_and_cookies_are_sealed_tried_and_never_shown() {
-    let mut stage = Stage::new();
-    let steam = stand(&mut stage, "steam", Config::steam(7, 20, now_us()));
-    let _bilibili = stand(&mut stage, "bilibili", Config::bilibili(7, 20, now_us()));
-    stage.fine(&["connect", "steam"]);
-    stage.fine(&["connect", "bilibili"]);
+fn key_and_cookies_are_sealed_checked_and_never_shown() {
+    let mut test = CliTest::new();
+    let steam = stand(&mut test, "steam", Config::steam(7, 20, now_us()));
+    let _bilibili = stand(&mut test, "bilibili", Config::bilibili(7, 20, now_us()));
+    test.succeed(&["connect", "steam"]);
+    test.succeed(&["connect", "bilibili"]);
     let key = steam.control().ready()["values"]["STEAM_API_KEY"].as_str().unwrap().to_owned();
-    // What is in the vault serves without the environment.
-    stage.set("STEAM_API_KEY", "");
-    stage.set("STEAM_USER_ID", "");
-    stage.set("BILIBILI_SESSDATA", "");
-    let status = call(&stage, "get_personalization_status", &json!({}));
+    // The sealed values work without the environment.
+    test.set("STEAM_API_KEY", "");
+    test.set("STEAM_USER_ID", "");
+    test.set("BILIBILI_SESSDATA", "");
+    let status = call(&test, "get_personalization_status", &json!({}));
     let platforms = &status["structuredContent"]["platforms"];
     assert_eq!(platforms["steam"]["state"], "connected");
     assert_eq!(platforms["bilibili"]["state"], "connected");
     assert_eq!(platforms["reddit"]["state"], "not_connected");
-    let library = call(&stage, "get_steam_library", &json!({ "steamid": null }));
+    let library = call(&test, "get_steam_library", &json!({ "steamid": null }));
     let games = steam.control().records("game").unwrap().len();
     assert_eq!(library["structuredContent"]["total_games"], games, "{library}");
-    let said = stage.fine(&["sync", "steam"]);
-    assert!(said.stdout.contains(&format!("{games} games")), "{}", said.stdout);
-    let rows = stage.fine(&["sql", "select count(*) as n from steam_games", "--json"]);
-    assert!(rows.everything().contains(&games.to_string()), "{}", rows.everything());
-    let history = call(&stage, "get_bilibili_watch_history", &json!({}));
+    let printed = test.succeed(&["sync", "steam"]);
+    assert!(printed.stdout.contains(&format!("{games} games")), "{}", printed.stdout);
+    let rows = test.succeed(&["sql", "select count(*) as n from steam_games", "--json"]);
+    assert!(rows.all_output().contains(&games.to_string()), "{}", rows.all_output());
+    let history = call(&test, "get_bilibili_watch_history", &json!({}));
     assert!(history["structuredContent"]["total_count"].as_u64().unwrap() > 0, "{history}");
-    let refused = call(&stage, "search_bilibili_videos", &json!({ "keyword": "x" }));
+    let refused = call(&test, "search_bilibili_videos", &json!({ "keyword": "x" }));
     assert_eq!(refused["isError"], true);
     assert_eq!(refused["structuredContent"]["error"]["code"], "unsupported_upstream");
-    let reddit = call(&stage, "get_saved_content", &json!({ "access_token": "PLANTED-0451" }));
+    let reddit = call(&test, "get_saved_content", &json!({ "access_token": "PLANTED-0451" }));
     assert_eq!(reddit["structuredContent"]["error"]["code"], "approval_required");
     let mut bytes = json!([status, library, history, reddit]).to_string().into_bytes();
-    for (_, file) in files_below(&stage.home()) {
+    for (_, file) in files_below(&test.home()) {
         bytes.extend(file);
     }
     let text = String::from_utf8_lossy(&bytes);
     assert!(!text.contains(&key) && !text.contains("PLANTED-0451"));
-    stage.fine(&["disconnect", "steam", "--yes"]);
-    let gone = call(&stage, "get_steam_library", &json!({}));
+    test.succeed(&["disconnect", "steam", "--yes"]);
+    let gone = call(&test, "get_steam_library", &json!({}));
     assert_eq!(gone["structuredContent"]["error"]["code"], "not_configured");
 }
 
 #[test]
-fn void_credentials_are_not_kept() {
-    let mut stage = Stage::new();
-    let sandbox = stand(&mut stage, "bilibili", Config::bilibili(7, 2, now_us()));
-    sandbox.control().expire(sandbox::Which::All);
-    let said = stage.run(&["connect", "bilibili"]);
-    assert_ne!(said.code, 0, "{}", said.everything());
-    let status = call(&stage, "get_bilibili_watch_history", &json!({}));
+fn invalid_credentials_are_not_saved() {
+    let mut test = CliTest::new();
+    let sandbox = stand(&mut test, "bilibili", Config::bilibili(7, 2, now_us()));
+    sandbox.control().expire(sandbox::TokenKind::All);
+    let printed = test.run(&["connect", "bilibili"]);
+    assert_ne!(printed.code, 0, "{}", printed.all_output());
+    let status = call(&test, "get_bilibili_watch_history", &json!({}));
     assert_eq!(status["structuredContent"]["error"]["code"], "auth_expired");
 }
 
-/// A client that leaves has no time here at all; the owner at the terminal stays until the call is over.
+/// The gate gives a client that leaves no time here; the owner's command waits until the call is over.
 #[test]
-fn a_call_of_the_owner_may_take_longer_than_what_is_under_way_when_a_client_leaves() {
-    let mut stage = Stage::new();
-    let steam = stand(&mut stage, "steam", Config::steam(7, 20, now_us()));
-    stage.fine(&["personal", "status"]);
-    fs::write(stage.home().join("tollgate.toml"), "[limits]\ndrain_wait_ms_max = 0\n").unwrap();
-    steam.control().fault(Fault::on("/", What::Delay { ms: 300 }));
-    let words = stage.fine(&["personal", "steam", "profile"]).stdout;
+fn a_call_of_the_owner_is_not_cut_off_at_the_end_of_input() {
+    let mut test = CliTest::new();
+    let steam = stand(&mut test, "steam", Config::steam(7, 20, now_us()));
+    test.succeed(&["personal", "status"]);
+    fs::write(test.home().join("tollgate.toml"), "[limits]\ndrain_wait_ms_max = 0\n").unwrap();
+    steam.control().fault(Fault::on("/", FaultKind::Delay { ms: 300 }));
+    let words = test.succeed(&["personal", "steam", "profile"]).stdout;
     assert!(words.contains("Visibility"), "{words}");
 }
 
 #[test]
 fn the_command_line_does_what_the_tools_do() {
-    let mut stage = Stage::new();
-    let steam = stand(&mut stage, "steam", Config::steam(7, 20, now_us()));
-    let profiles = stage.fine(&["personal", "profiles", "--json"]).json();
+    let mut test = CliTest::new();
+    let steam = stand(&mut test, "steam", Config::steam(7, 20, now_us()));
+    let profiles = test.succeed(&["personal", "profiles", "--json"]).json();
     let counts: Vec<&Value> = profiles.as_array().unwrap().iter().map(|p| &p["count"]).collect();
     assert_eq!(counts, [&json!(90), &json!(23), &json!(2)]);
-    let status = stage.fine(&["personal", "status"]).stdout;
+    let status = test.succeed(&["personal", "status"]).stdout;
     assert!(status.contains("Steam: connected") && status.contains("tollgate connect reddit"));
     let games = steam.control().records("game").unwrap().len();
-    let library = stage.fine(&["personal", "steam", "library", "--json"]).json();
+    let library = test.succeed(&["personal", "steam", "library", "--json"]).json();
     assert_eq!(library["total_games"], games);
-    let words = stage.fine(&["personal", "steam", "profile"]).stdout;
+    let words = test.succeed(&["personal", "steam", "profile"]).stdout;
     assert!(words.contains("Visibility"), "{words}");
-    let sum = stage.fine(&["personal", "call", "add", r#"{"a":2,"b":40}"#, "--json"]).json();
+    let sum = test.succeed(&["personal", "call", "add", r#"{"a":2,"b":40}"#, "--json"]).json();
     assert_eq!(sum["result"], 42);
-    let good = stage.fine(&["personal", "steam", "credentials", "--json"]).json();
+    let good = test.succeed(&["personal", "steam", "credentials", "--json"]).json();
     assert_eq!((&good["ok"], &good["platform"]), (&json!(true), &json!("steam")));
-    steam.control().expire(sandbox::Which::All);
-    let bad = stage.run(&["personal", "steam", "credentials", "--json"]);
+    steam.control().expire(sandbox::TokenKind::All);
+    let bad = test.run(&["personal", "steam", "credentials", "--json"]);
     assert_eq!((bad.code, &bad.json()["ok"]), (1, &json!(false)));
-    let none = stage.run(&["personal", "spotify", "recent"]);
+    let none = test.run(&["personal", "spotify", "recent"]);
     assert_eq!(none.code, 2);
     assert!(none.stderr.contains("tollgate connect spotify"), "{}", none.stderr);
-    let wrong = stage.run(&["personal", "call", "add_all"]);
-    assert!(wrong.code == 2 && wrong.stderr.contains("add_all"), "{}", wrong.everything());
-    // Each call stands in the audit log.
-    let rows = stage.fine(&["audit", "export", "--format", "jsonl"]).stdout;
+    let wrong = test.run(&["personal", "call", "add_all"]);
+    assert!(wrong.code == 2 && wrong.stderr.contains("add_all"), "{}", wrong.all_output());
+    // Each call is in the audit log.
+    let rows = test.succeed(&["audit", "export", "--format", "jsonl"]).stdout;
     assert!(rows.contains("get_steam_library") && rows.contains("owner"), "{rows}");
 }
 
 #[test]
 fn services_are_set_up_one_after_another() {
-    let mut stage = Stage::new();
-    let dry = stage.run(&["personal", "setup", "--all", "--dry-run", "--json"]);
+    let mut test = CliTest::new();
+    let dry = test.run(&["personal", "setup", "--all", "--dry-run", "--json"]);
     assert_eq!(dry.code, 1);
     let platforms = dry.json()["platforms"].clone();
     assert_eq!(platforms.as_array().unwrap().len(), 5);
     assert_eq!(platforms[0]["missing"], json!(["STEAM_API_KEY", "STEAM_USER_ID"]));
     assert_eq!(platforms[3]["missing"], json!(["SPOTIFY_CLIENT_ID"]));
-    let unknown = stage.run(&["personal", "setup", "--platform", "steam,twitter"]);
-    assert!(unknown.code == 2 && unknown.stderr.contains("twitter"), "{}", unknown.everything());
+    let unknown = test.run(&["personal", "setup", "--platform", "steam,twitter"]);
+    assert!(unknown.code == 2 && unknown.stderr.contains("twitter"), "{}", unknown.all_output());
     let secret = "STEAM_API_KEY=PLANTED-KEY-0451";
-    let told = stage.run(&["personal", "onboarding", "--platform", "steam", "--set", secret]);
-    assert!(told.code == 2 && !told.everything().contains("0451"), "{}", told.everything());
+    let told = test.run(&["personal", "onboarding", "--platform", "steam", "--set", secret]);
+    assert!(told.code == 2 && !told.all_output().contains("0451"), "{}", told.all_output());
     let sandbox = Sandbox::start(Config::steam(7, 20, now_us())).unwrap();
-    stage.set("STEAM_API_BASE", sandbox.url());
+    test.set("STEAM_API_BASE", sandbox.url());
     let ready = sandbox.control().ready();
     let value = |name: &str| ready["values"][name].as_str().unwrap().to_owned();
-    let file = stage.write("key", &value("STEAM_API_KEY"));
+    let file = test.write("key", &value("STEAM_API_KEY"));
     let (key, id) =
         (format!("STEAM_API_KEY=@{file}"), format!("STEAM_USER_ID={}", value("STEAM_USER_ID")));
-    stage.fine(&["personal", "setup", "--platform", "steam", "--set", &key, "--set", &id]);
-    let accounts = stage.fine(&["accounts", "steam", "--json"]).json();
+    test.succeed(&["personal", "setup", "--platform", "steam", "--set", &key, "--set", &id]);
+    let accounts = test.succeed(&["accounts", "steam", "--json"]).json();
     assert_eq!(accounts[0]["state"], "connected");
     assert!(accounts[0]["used_at"].is_null());
-    stage.fine(&["personal", "steam", "library"]);
-    let accounts = stage.fine(&["accounts", "steam", "--json"]).json();
+    test.succeed(&["personal", "steam", "library"]);
+    let accounts = test.succeed(&["accounts", "steam", "--json"]).json();
     assert!(accounts[0]["used_at"].is_string(), "{accounts}");
 }
 
 #[test]
-fn a_gate_shows_the_profile_that_the_environment_chooses() {
-    let mut stage = Stage::new();
-    stage.fine(&["server", "add", "personal", "--builtin", "personal"]);
-    let said = stage.fine(&["grant", "create", "me", "--server", "personal", "--json"]);
-    let token = said.json()["token"].as_str().unwrap().to_owned();
+fn a_gate_shows_the_profile_that_the_environment_selects() {
+    let mut test = CliTest::new();
+    test.succeed(&["server", "add", "personal", "--builtin", "personal"]);
+    let printed = test.succeed(&["grant", "create", "me", "--server", "personal", "--json"]);
+    let token = printed.json()["token"].as_str().unwrap().to_owned();
     let bearer = format!("Bearer {token}");
     let headers = [
         ("authorization", bearer.as_str()),
@@ -212,23 +213,23 @@ fn a_gate_shows_the_profile_that_the_environment_chooses() {
     });
     let list =
         json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": { "_meta": meta } });
-    let count = |stage: &Stage| {
-        let up = stage.up(&[]);
+    let count = |test: &CliTest| {
+        let up = test.up(&[]);
         let url = format!("{}/personal", up.url());
         let answer = crate::http::post(&url, &headers, &list.to_string());
         let answer: Value = serde_json::from_str(&answer.body).unwrap();
         answer["result"]["tools"].as_array().unwrap_or_else(|| panic!("{answer}")).len()
     };
-    assert_eq!(count(&stage), 90);
-    stage.set("MCP_TOOL_PROFILE", "safe");
-    stage.set("MCP_EXTRA_ALLOWED_TOOLS", "add,nothing_like_this");
-    assert_eq!(count(&stage), 24);
-    stage.set("MCP_TOOL_PROFILE", "everything");
-    let said = stage.run(&["up", "--listen", "127.0.0.1:0"]);
-    assert!(said.code == 2 && said.stderr.contains("`minimal`"), "{}", said.everything());
+    assert_eq!(count(&test), 90);
+    test.set("MCP_TOOL_PROFILE", "safe");
+    test.set("MCP_EXTRA_ALLOWED_TOOLS", "add,nothing_like_this");
+    assert_eq!(count(&test), 24);
+    test.set("MCP_TOOL_PROFILE", "everything");
+    let printed = test.run(&["up", "--listen", "127.0.0.1:0"]);
+    assert!(printed.code == 2 && printed.stderr.contains("`minimal`"), "{}", printed.all_output());
 }
 
-/// Where the sandbox has the hosts of a service.
+/// The paths of a service's hosts in the sandbox.
 const PLACES: [(&str, &str, &str); 8] = [
     ("steam", "STEAM_API_BASE_URL", ""),
     ("bilibili", "BILIBILI_API_BASE_URL", ""),
@@ -242,7 +243,7 @@ const PLACES: [(&str, &str, &str); 8] = [
 
 #[test]
 fn no_secret_of_any_service_is_in_any_output_log_or_file() {
-    let mut stage = Stage::new();
+    let mut test = CliTest::new();
     let mut secrets = vec!["PLANTED-ARGUMENT-0451".to_owned()];
     let mut heard = String::new();
     let sandboxes: Vec<(&str, Running)> = [
@@ -256,12 +257,12 @@ fn no_secret_of_any_service_is_in_any_output_log_or_file() {
     .into();
     for (name, sandbox) in &sandboxes {
         for (_, variable, path) in PLACES.iter().filter(|(service, ..)| service == name) {
-            stage.set(variable, &format!("{}{path}", sandbox.url()));
+            test.set(variable, &format!("{}{path}", sandbox.url()));
         }
         let ready = sandbox.control().ready();
         for (variable, value) in ready["values"].as_object().into_iter().flatten() {
-            stage.set(variable, value.as_str().unwrap());
-            // The number of a profile is no secret.
+            test.set(variable, value.as_str().unwrap());
+            // The id of a profile is not a secret.
             if variable != "STEAM_USER_ID" {
                 secrets.push(value.as_str().unwrap().to_owned());
             }
@@ -269,8 +270,8 @@ fn no_secret_of_any_service_is_in_any_output_log_or_file() {
         let upper = name.to_uppercase();
         let mut tokens = String::new();
         if let Some(secret) = ready["client_secret"].as_str() {
-            stage.set(&format!("{upper}_CLIENT_ID"), ready["client_id"].as_str().unwrap());
-            stage.set(&format!("{upper}_CLIENT_SECRET"), secret);
+            test.set(&format!("{upper}_CLIENT_ID"), ready["client_id"].as_str().unwrap());
+            test.set(&format!("{upper}_CLIENT_SECRET"), secret);
             secrets.push(secret.to_owned());
             let issued = sandbox.control().tokens();
             for field in ["access_token", "refresh_token"] {
@@ -280,17 +281,17 @@ fn no_secret_of_any_service_is_in_any_output_log_or_file() {
         }
         let words: &[&str] = if tokens.is_empty() { &[] } else { &["--tokens", "-"] };
         let words = [&["--log", "debug", "connect", name], words].concat();
-        let said = stage.run_with(&words, &tokens);
-        assert_eq!(said.code, 0, "{}", said.everything());
-        heard += &said.everything();
+        let printed = test.run_with(&words, &tokens);
+        assert_eq!(printed.code, 0, "{}", printed.all_output());
+        heard += &printed.all_output();
     }
-    heard += &every_tool(&stage, "good");
+    heard += &every_tool(&test, "good");
     for (_, sandbox) in &sandboxes {
         let body = Some("<html>no</html>".to_owned());
-        let what = sandbox::What::Status { code: 401, retry_after: None, reset: None, body };
+        let what = sandbox::FaultKind::Status { code: 401, retry_after: None, reset: None, body };
         sandbox.control().fault(sandbox::Fault::on("", what));
     }
-    heard += &every_tool(&stage, "bad");
+    heard += &every_tool(&test, "bad");
     for words in [
         &["accounts", "--json"][..],
         &["accounts", "--check"],
@@ -301,10 +302,10 @@ fn no_secret_of_any_service_is_in_any_output_log_or_file() {
         &["audit", "tail", "--json"],
         &["--log", "debug", "sync", "spotify"],
     ] {
-        heard += &stage.run(words).everything();
+        heard += &test.run(words).all_output();
     }
     let mut places = vec![("output".to_owned(), heard.into_bytes())];
-    for (path, bytes) in files_below(&stage.home()) {
+    for (path, bytes) in files_below(&test.home()) {
         places.push((path.display().to_string(), bytes));
     }
     for (place, bytes) in &places {
@@ -316,8 +317,8 @@ fn no_secret_of_any_service_is_in_any_output_log_or_file() {
     assert!(places.len() > 5, "{} files were searched", places.len());
 }
 
-/// Calls all tools in one conversation, with secrets wherever a tool takes one.
-fn every_tool(stage: &Stage, why: &str) -> String {
+/// Calls all tools in one session, with secrets wherever a tool takes one.
+fn every_tool(test: &CliTest, why: &str) -> String {
     let arguments = json!({
         "a": 1, "b": 2, "app_id": 200_000, "friend_steamid": "sandbox_player", "query": "x",
         "video_id": "x", "channel_id": "UCx", "uid": 1, "bvid": "BV1xx411c7mD", "keyword": "x",
@@ -329,24 +330,25 @@ fn every_tool(stage: &Stage, why: &str) -> String {
         "jsonrpc": "2.0", "id": 1, "method": "initialize",
         "params": { "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } },
     });
-    let mut said = format!("{hello}\n");
+    let mut printed = format!("{hello}\n");
     let mut asked = 0;
-    for (place, name) in names(stage).iter().enumerate() {
-        // These wait for somebody at a browser or for the owner's approval.
+    for (place, name) in names(test).iter().enumerate() {
+        // These wait for a browser or for the owner's approval.
         if name.starts_with("complete_") || name.starts_with("unfollow_") {
             continue;
         }
         let params = json!({ "name": name, "arguments": arguments });
         let call =
             json!({ "jsonrpc": "2.0", "id": place + 2, "method": "tools/call", "params": params });
-        said.push_str(&call.to_string());
-        said.push('\n');
+        printed.push_str(&call.to_string());
+        printed.push('\n');
         asked += 1;
     }
-    // A machine with other work may need longer for all of them than a gate waits at its end.
+    // A busy machine may need longer for all of them than a gate waits at its shutdown.
     let settings = "[limits]\ndrain_wait_ms_max = 60000\n";
-    std::fs::write(stage.home().join("tollgate.toml"), settings).unwrap();
-    let heard = stage.speak(&["--log", "debug", "stdio", "personal", "--tools", "full"], &said);
-    assert_eq!(heard.stdout.lines().count(), asked + 1, "{why}: {}", heard.everything());
-    heard.everything()
+    std::fs::write(test.home().join("tollgate.toml"), settings).unwrap();
+    let heard =
+        test.run_session(&["--log", "debug", "stdio", "personal", "--tools", "full"], &printed);
+    assert_eq!(heard.stdout.lines().count(), asked + 1, "{why}: {}", heard.all_output());
+    heard.all_output()
 }

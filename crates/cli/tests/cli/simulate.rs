@@ -1,17 +1,17 @@
-//! `tollgate policy simulate` and `tollgate policy suggest`: what was recorded, judged again.
+//! `tollgate policy simulate` and `tollgate policy suggest` over recorded calls.
 
 use insta::assert_snapshot;
 use regex::Regex;
 use serde_json::{Value, json};
 
+use crate::cli_test::CliTest;
 use crate::http;
-use crate::stage::Stage;
 
-/// A stage on which alice did a little of everything, and bob something else.
-fn stage() -> Stage {
-    let stage = Stage::with_demo();
-    let (alice, bob) = (stage.grant("alice"), stage.grant("bob"));
-    let up = stage.up(&[]);
+/// A home in which alice made calls of every kind, and bob another one.
+fn set_up() -> CliTest {
+    let test = CliTest::with_demo();
+    let (alice, bob) = (test.grant("alice"), test.grant("bob"));
+    let up = test.up(&[]);
     let url = format!("{}/demo", up.url());
     for _ in 0..3 {
         http::call(&url, &alice, "list_notes", &json!({}));
@@ -24,7 +24,7 @@ fn stage() -> Stage {
     http::call(&url, &bob, "delete_note", &json!({ "id": 1 }));
     http::call(&url, "tg_nobody", "list_notes", &json!({}));
     assert_eq!(up.stop().code, 0);
-    stage
+    test
 }
 
 const DRAFT: &str = r#"{
@@ -42,7 +42,7 @@ const DRAFT: &str = r#"{
 }
 "#;
 
-/// Which rows the calls have is the gate's business.
+/// Row numbers are not part of the contract.
 fn without_rows(told: &str) -> String {
     Regex::new(r"(?m)^(demo .*?) \d+$").unwrap().replace_all(told, "$1 [ROW]").into_owned()
 }
@@ -54,23 +54,23 @@ fn group<'a>(report: &'a Value, name: &str, change: &str) -> &'a Value {
 }
 
 #[test]
-fn what_a_draft_would_have_changed_is_shown_by_tool() {
-    let stage = stage();
-    stage.write("draft.json", DRAFT);
-    let told = stage.told(&["policy", "simulate", "draft.json", "--grant", "alice"]);
-    let table = stage.run(&["policy", "simulate", "draft.json"]).stdout;
+fn changes_of_a_draft_are_shown_by_tool() {
+    let test = set_up();
+    test.write("draft.json", DRAFT);
+    let told = test.transcript(&["policy", "simulate", "draft.json", "--grant", "alice"]);
+    let table = test.run(&["policy", "simulate", "draft.json"]).stdout;
     assert!(table.lines().all(|line| line.chars().count() <= 100), "{table}");
     assert_snapshot!(without_rows(&told));
 }
 
 #[test]
-fn a_simulation_is_data_with_everything_in_it() {
-    let stage = stage();
-    stage.write("draft.json", DRAFT);
-    let said = stage.run(&["policy", "simulate", "draft.json", "--server", "demo", "--json"]);
-    assert_eq!(said.code, 1, "{}", said.everything());
-    let report = said.json();
-    // Two grants' calls; not the one that was turned away at the door, and no list.
+fn a_simulation_as_json_is_complete() {
+    let test = set_up();
+    test.write("draft.json", DRAFT);
+    let output = test.run(&["policy", "simulate", "draft.json", "--server", "demo", "--json"]);
+    assert_eq!(output.code, 1, "{}", output.all_output());
+    let report = output.json();
+    // The calls of two grants; not the request without a grant, and no list.
     assert_eq!(report["calls"], 9, "{report:#}");
     let counts =
         json!({ "newly_denied": 1, "newly_allowed": 2, "now_asks": 1, "depends": 2, "same": 3 });
@@ -82,20 +82,20 @@ fn a_simulation_is_data_with_everything_in_it() {
     let rules = json!(["/tools/send_money/deny_if/0", "/tools/send_money/deny_if/1"]);
     assert_eq!(unsure["rules"], rules);
     let seq = group(&report, "delete_note", "newly_allowed")["first_seq"].to_string();
-    let found = stage.fine(&["audit", "search", "--tool", "delete_note", "--json"]).stdout;
+    let found = test.succeed(&["audit", "search", "--tool", "delete_note", "--json"]).stdout;
     assert!(found.contains(&format!("\"seq\":{seq},")), "{found}");
 }
 
 #[test]
-fn a_policy_in_the_gate_is_tried_by_its_name() {
-    let stage = stage();
-    stage.fine(&["policy", "set", "open", &stage.write("open.json", OPEN)]);
-    let said = stage.run(&["policy", "simulate", "open", "--grant", "bob", "--json"]);
-    assert_eq!(said.code, 1, "{}", said.everything());
-    assert_eq!(said.json()["counts"]["newly_allowed"], 1);
-    let story = stage.story(&[
+fn a_policy_in_the_gate_is_simulated_by_its_name() {
+    let test = set_up();
+    test.succeed(&["policy", "set", "open", &test.write("open.json", OPEN)]);
+    let output = test.run(&["policy", "simulate", "open", "--grant", "bob", "--json"]);
+    assert_eq!(output.code, 1, "{}", output.all_output());
+    assert_eq!(output.json()["counts"]["newly_allowed"], 1);
+    let story = test.transcripts(&[
         &["policy", "simulate", "nothing-of-this-name"],
-        &["policy", "simulate", "open", "--grant", "nobody"],
+        &["policy", "simulate", "open", "--grant", "unknown"],
         &["policy", "simulate", "open", "--since", "2126-01-01"],
     ]);
     assert_snapshot!(story);
@@ -105,17 +105,17 @@ const OPEN: &str = r#"{ "version": "1", "default": "allow" }"#;
 
 #[test]
 fn a_draft_that_changes_nothing_is_a_yes() {
-    let stage = stage();
-    stage.write("same.json", r#"{ "version": "1", "default": "deny" }"#);
-    let said = stage.run(&["policy", "simulate", "same.json", "--grant", "bob"]);
-    assert_eq!(said.code, 0, "{}", said.everything());
-    assert!(said.stdout.contains("stays as it was: 1 call (1 denied)"), "{}", said.stdout);
+    let test = set_up();
+    test.write("same.json", r#"{ "version": "1", "default": "deny" }"#);
+    let output = test.run(&["policy", "simulate", "same.json", "--grant", "bob"]);
+    assert_eq!(output.code, 0, "{}", output.all_output());
+    assert!(output.stdout.contains("unchanged: 1 call (1 denied)"), "{}", output.stdout);
 }
 
 #[test]
 fn rules_on_time_and_tools_are_decided_without_arguments() {
-    let stage = stage();
-    stage.write(
+    let test = set_up();
+    test.write(
         "facts.json",
         r#"{ "version": "1", "default": "allow", "all_tools": {
              "require": [{ "conditions": [{ "path": "time.hour", "op": "gte", "value": 0 }] }],
@@ -124,74 +124,74 @@ fn rules_on_time_and_tools_are_decided_without_arguments() {
                  { "path": "caller.client", "op": "eq", "value": "test 1" } ] }] } }"#,
     );
     let report =
-        stage.run(&["policy", "simulate", "facts.json", "--grant", "alice", "--json"]).json();
+        test.run(&["policy", "simulate", "facts.json", "--grant", "alice", "--json"]).json();
     assert_eq!(group(&report, "list_notes", "newly_denied")["calls"], 3);
     assert_eq!(report["counts"]["depends"], 0, "{report:#}");
 }
 
 #[test]
 fn the_least_policy_allows_what_was_done_and_no_more() {
-    let stage = stage();
-    let told = stage.told(&["policy", "suggest", "--grant", "alice"]);
+    let test = set_up();
+    let told = test.transcript(&["policy", "suggest", "--grant", "alice"]);
     let day = Regex::new(r"\d{4}-\d\d-\d\d").unwrap();
     assert_snapshot!(day.replace_all(&told, "[DAY]"));
     for format in ["json", "yaml"] {
         let made =
-            stage.fine(&["policy", "suggest", "--grant", "alice", "--format", format]).stdout;
+            test.succeed(&["policy", "suggest", "--grant", "alice", "--format", format]).stdout;
         let file = format!("least.{format}");
-        stage.write(&file, &made);
-        stage.fine(&["policy", "check", &file]);
-        let report = stage.run(&["policy", "simulate", &file, "--grant", "alice", "--json"]).json();
+        test.write(&file, &made);
+        test.succeed(&["policy", "check", &file]);
+        let report = test.run(&["policy", "simulate", &file, "--grant", "alice", "--json"]).json();
         assert_eq!(report["counts"]["newly_denied"], 0, "{report:#}");
         assert_eq!(report["counts"]["depends"], 0, "{report:#}");
     }
 }
 
 #[test]
-fn what_a_human_approved_is_asked_for_again() {
-    let stage = Stage::with_demo();
-    let token = stage.grant("alice");
-    let up = stage.up(&[]);
+fn approved_calls_need_approval_in_the_suggestion() {
+    let test = CliTest::with_demo();
+    let token = test.grant("alice");
+    let up = test.up(&[]);
     let url = format!("{}/demo", up.url());
     let arguments = json!({ "to": "Ada", "amount": 50 });
     std::thread::scope(|scope| {
         let call = scope.spawn(|| http::call(&url, &token, "send_money", &arguments));
         let id = loop {
-            let waiting = stage.fine(&["approvals", "list", "--json"]).json();
+            let waiting = test.succeed(&["approvals", "list", "--json"]).json();
             if let Some(id) = waiting[0]["id"].as_str() {
                 break id.to_owned();
             }
         };
-        stage.fine(&["approvals", "approve", "--yes", &id]);
+        test.succeed(&["approvals", "approve", "--yes", &id]);
         call.join().unwrap();
     });
     assert_eq!(up.stop().code, 0);
-    let made = stage.fine(&["policy", "suggest", "--grant", "alice", "--json"]).json();
+    let made = test.succeed(&["policy", "suggest", "--grant", "alice", "--json"]).json();
     let entry = &made["policy"]["tools"]["send_money"];
     assert_eq!(entry["action"], "require_approval", "{made:#}");
-    stage.write("least.json", &made["policy"].to_string());
-    let said = stage.run(&["policy", "simulate", "least.json", "--grant", "alice"]);
-    assert_eq!(said.code, 0, "{}", said.everything());
-    assert!(said.stdout.contains("(1 asked)"), "{}", said.stdout);
+    test.write("least.json", &made["policy"].to_string());
+    let output = test.run(&["policy", "simulate", "least.json", "--grant", "alice"]);
+    assert_eq!(output.code, 0, "{}", output.all_output());
+    assert!(output.stdout.contains("(1 asked)"), "{}", output.stdout);
 }
 
 #[test]
 fn hidden_tools_stay_hidden() {
-    let stage = stage();
-    stage.write(
+    let test = set_up();
+    test.write(
         "hiding.json",
         r#"{ "version": "1", "default": "allow", "hide": ["delete_*", "add_note"] }"#,
     );
-    stage.fine(&["policy", "set", "demo", "hiding.json"]);
-    let made = stage.fine(&["policy", "suggest", "--grant", "alice", "--json"]).json();
+    test.succeed(&["policy", "set", "demo", "hiding.json"]);
+    let made = test.succeed(&["policy", "suggest", "--grant", "alice", "--json"]).json();
     assert_eq!(made["policy"]["hide"], json!(["add_note", "delete_note"]), "{made:#}");
     assert_eq!(made["left_out"][0]["name"], "add_note", "{made:#}");
 }
 
 #[test]
 fn a_grant_that_did_nothing_gets_no_policy() {
-    let stage = stage();
-    let story = stage.story(&[
+    let test = set_up();
+    let story = test.transcripts(&[
         &["policy", "suggest", "--grant", "bob"],
         &["policy", "suggest", "--grant", "alice", "--server", "files"],
         &["policy", "suggest", "--grant", "bob", "--json"],

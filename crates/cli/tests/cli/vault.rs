@@ -1,5 +1,5 @@
-//! The vault key in another place than its file. The keyring is a stand-in on the `PATH`, a script that
-//! keeps what it is given in a folder; no test asks the keyring of this machine.
+//! The vault key outside its file. The keyring is imitated by a script on the `PATH` that stores values in a
+//! folder; no test uses the keyring of this machine.
 #![allow(clippy::print_stdout, reason = "the figures of a promise are for people")]
 
 use std::fs;
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use insta::assert_snapshot;
 
+use crate::cli_test::{CliTest, files_below};
 use crate::http;
-use crate::stage::{Stage, files_below};
 
-/// What `secret-tool` does with the words we give it, and how keyrings fail: the file `mood` says how.
+/// Imitates `secret-tool` and its failures: the file `mood` says which.
 const SECRET_TOOL: &str = r#"#!/bin/sh
 cd "$(dirname "$0")/../keyring" || exit 9
 case "$(cat mood 2> /dev/null)" in
@@ -32,45 +32,45 @@ store) test "$2 $4 $5 $6 $#" = "--label service tollgate key 7" || exit 9
 esac
 "#;
 
-/// A stage with a server and a stand-in for the keyring.
-fn stage() -> Stage {
-    let mut stage = Stage::with_demo();
+/// A test with a server and a stand-in for the keyring.
+fn set_up() -> CliTest {
+    let mut test = CliTest::with_demo();
     for folder in ["bin", "keyring"] {
-        fs::create_dir(stage.path(folder)).unwrap();
+        fs::create_dir(test.path(folder)).unwrap();
     }
-    let tool = stage.write("bin/secret-tool", SECRET_TOOL);
+    let tool = test.write("bin/secret-tool", SECRET_TOOL);
     fs::set_permissions(tool, fs::Permissions::from_mode(0o700)).unwrap();
-    let path = format!("{}:/usr/bin:/bin", stage.path("bin").display());
-    stage.set("PATH", &path);
-    stage
+    let path = format!("{}:/usr/bin:/bin", test.path("bin").display());
+    test.set("PATH", &path);
+    test
 }
 
-fn mood(stage: &Stage, word: &str) {
-    stage.write("keyring/mood", word);
+fn mood(test: &CliTest, word: &str) {
+    test.write("keyring/mood", word);
 }
 
-fn key_file(stage: &Stage) -> String {
-    fs::read_to_string(stage.home().join("vault.key")).unwrap()
+fn key_file(test: &CliTest) -> String {
+    fs::read_to_string(test.home().join("vault.key")).unwrap()
 }
 
-/// The key without the words around it, for looking whether it stands somewhere.
+/// The digits of the key, to search for it.
 fn key_digits(line: &str) -> &str {
     line.split('_').nth(1).unwrap()
 }
 
-fn told(stage: &Stage, arguments: &[&str]) -> String {
-    let text = stage.told(arguments);
+fn told(test: &CliTest, arguments: &[&str]) -> String {
+    let text = test.transcript(arguments);
     regex::Regex::new(r"\b[0-9a-f]{16}\b").unwrap().replace_all(&text, "[KEY ID]").into_owned()
 }
 
-fn id(stage: &Stage) -> String {
-    stage.fine(&["vault", "status", "--json"]).json()["id"].as_str().unwrap().to_owned()
+fn id(test: &CliTest) -> String {
+    test.succeed(&["vault", "status", "--json"]).json()["id"].as_str().unwrap().to_owned()
 }
 
 #[test]
-fn the_key_goes_to_the_keyring_and_comes_back() {
-    let stage = stage();
-    let line = key_file(&stage);
+fn the_key_moves_to_the_keyring_and_back() {
+    let test = set_up();
+    let line = key_file(&test);
     let steps: &[&[&str]] = &[
         &["vault", "status"],
         &["vault", "move", "--to", "keyring"],
@@ -82,58 +82,58 @@ fn the_key_goes_to_the_keyring_and_comes_back() {
         &["vault", "move", "--to", "file", "--json"],
         &["audit", "search", "vault_moved"],
     ];
-    let story: Vec<String> = steps.iter().map(|step| told(&stage, step)).collect();
+    let story: Vec<String> = steps.iter().map(|step| told(&test, step)).collect();
     assert_snapshot!(story.join("\n"));
-    assert_eq!(key_file(&stage), line);
-    assert_eq!(fs::metadata(stage.home().join("vault.key")).unwrap().mode() & 0o777, 0o600);
+    assert_eq!(key_file(&test), line);
+    assert_eq!(fs::metadata(test.home().join("vault.key")).unwrap().mode() & 0o777, 0o600);
 }
 
 #[test]
 fn a_key_in_the_keyring_is_in_no_file_of_the_home_and_in_no_output() {
-    let stage = stage();
-    let line = key_file(&stage);
-    let moved = stage.fine(&["--log", "trace", "vault", "move", "--to", "keyring"]);
+    let test = set_up();
+    let line = key_file(&test);
+    let moved = test.succeed(&["--log", "trace", "vault", "move", "--to", "keyring"]);
     let digits = key_digits(&line);
-    assert!(!moved.everything().contains(digits));
+    assert!(!moved.all_output().contains(digits));
     for command in [&["--log", "trace", "vault", "status"][..], &["doctor"], &["status", "--json"]]
     {
-        assert!(!stage.run(command).everything().contains(digits), "{command:?}");
+        assert!(!test.run(command).all_output().contains(digits), "{command:?}");
     }
-    for (path, bytes) in files_below(&stage.home()) {
+    for (path, bytes) in files_below(&test.home()) {
         let found = bytes.windows(digits.len()).any(|part| part == digits.as_bytes());
         assert!(!found, "{}", path.display());
     }
-    assert_eq!(fs::metadata(stage.home().join("vault.key")).unwrap().mode() & 0o777, 0o600);
+    assert_eq!(fs::metadata(test.home().join("vault.key")).unwrap().mode() & 0o777, 0o600);
 }
 
 #[test]
-fn a_gate_serves_with_its_key_in_the_keyring_and_goes_on_when_that_is_locked() {
-    let stage = stage();
-    stage.fine(&["vault", "move", "--to", "keyring"]);
-    let token = stage.grant("alice");
-    let up = stage.up(&[]);
+fn a_gate_keeps_serving_when_the_keyring_is_locked() {
+    let test = set_up();
+    test.succeed(&["vault", "move", "--to", "keyring"]);
+    let token = test.grant("alice");
+    let up = test.up(&[]);
     let url = format!("{}/demo", up.url());
-    mood(&stage, "locked");
+    mood(&test, "locked");
     let answer = http::call(&url, &token, "read", &serde_json::json!({ "page": 1 }));
     assert_eq!(answer.status, 200);
     assert_eq!(up.stop().code, 0);
 }
 
 #[test]
-fn a_keyring_that_does_not_hand_the_key_out_is_an_error_and_never_a_new_key() {
-    let stage = stage();
-    stage.fine(&["vault", "move", "--to", "keyring", "--wait", "1"]);
-    let words = key_file(&stage);
+fn a_keyring_that_does_not_return_the_key_is_an_error_and_never_a_new_key() {
+    let test = set_up();
+    test.succeed(&["vault", "move", "--to", "keyring", "--wait", "1"]);
+    let words = key_file(&test);
     let mut story = Vec::new();
     for word in ["locked", "talking", "slow", "garbage", "other"] {
-        mood(&stage, word);
-        story.push(format!("# {word}\n{}", told(&stage, &["server", "list"])));
-        assert_eq!(key_file(&stage), words);
+        mood(&test, word);
+        story.push(format!("# {word}\n{}", told(&test, &["server", "list"])));
+        assert_eq!(key_file(&test), words);
     }
-    story.push(told(&stage, &["vault", "status"]));
-    story.push(told(&stage, &["vault", "move", "--to", "file"]));
-    fs::remove_file(stage.path("bin/secret-tool")).unwrap();
-    let mut bare = stage;
+    story.push(told(&test, &["vault", "status"]));
+    story.push(told(&test, &["vault", "move", "--to", "file"]));
+    fs::remove_file(test.path("bin/secret-tool")).unwrap();
+    let mut bare = test;
     bare.set("PATH", &bare.path("bin").display().to_string());
     story.push(format!("# no program\n{}", told(&bare, &["server", "list"])));
     story.push(doctor(&bare));
@@ -141,146 +141,147 @@ fn a_keyring_that_does_not_hand_the_key_out_is_an_error_and_never_a_new_key() {
     assert_eq!(key_file(&bare), words);
 }
 
-/// What the doctor says of the key.
-fn doctor(stage: &Stage) -> String {
-    let said = told(stage, &["doctor"]);
-    let lines: Vec<&str> = said.lines().collect();
+/// The doctor's findings about the key.
+fn doctor(test: &CliTest) -> String {
+    let output = told(test, &["doctor"]);
+    let lines: Vec<&str> = output.lines().collect();
     let at = lines.iter().position(|line| line.contains(" key  ")).unwrap();
     lines[at..(at + 2).min(lines.len())].join("\n")
 }
 
 #[test]
-fn a_keyring_that_does_not_keep_the_key_leaves_it_in_the_file() {
-    let stage = stage();
-    let line = key_file(&stage);
+fn a_keyring_that_does_not_store_the_key_leaves_it_in_the_file() {
+    let test = set_up();
+    let line = key_file(&test);
     let mut story = Vec::new();
     for word in ["locked", "slow", "garbage", "other", "forgetful"] {
-        mood(&stage, word);
+        mood(&test, word);
         let step = ["vault", "move", "--to", "keyring", "--wait", "1"];
-        story.push(format!("# {word}\n{}", told(&stage, &step)));
-        assert_eq!(key_file(&stage), line, "{word}");
-        stage.fine(&["server", "list"]);
+        story.push(format!("# {word}\n{}", told(&test, &step)));
+        assert_eq!(key_file(&test), line, "{word}");
+        test.succeed(&["server", "list"]);
     }
     assert_snapshot!(story.join("\n"));
 }
 
-/// The one place that hands the key out only until it has been moved there.
-fn own_file(stage: &Stage) -> String {
-    stage.home().join("vault.key").display().to_string()
+/// A command that prints the key file only until the key has been moved there.
+fn own_file(test: &CliTest) -> String {
+    test.home().join("vault.key").display().to_string()
 }
 
 #[test]
-fn a_program_of_the_owner_may_hand_the_key_out() {
-    let stage = stage();
-    let line = key_file(&stage);
-    let safe = stage.write("safe.txt", &line);
+fn a_program_of_the_owner_may_provide_the_key() {
+    let test = set_up();
+    let line = key_file(&test);
+    let safe = test.write("safe.txt", &line);
     let to_safe = ["vault", "move", "--to", "command", "--", "cat", &safe];
     let mut story = vec![
-        told(&stage, &["vault", "move", "--to", "command"]),
-        told(&stage, &["vault", "move", "--to", "keyring", "--", "cat"]),
-        told(&stage, &["vault", "move", "--to", "command", "--", "./cat", &safe]),
-        told(&stage, &["vault", "move", "--to", "command", "--", "echo", "hello"]),
-        told(&stage, &["vault", "move", "--to", "command", "--", "cat", &own_file(&stage)]),
-        told(&stage, &["vault", "status"]),
-        told(&stage, &to_safe),
-        told(&stage, &["server", "list"]),
-        doctor(&stage),
+        told(&test, &["vault", "move", "--to", "command"]),
+        told(&test, &["vault", "move", "--to", "keyring", "--", "cat"]),
+        told(&test, &["vault", "move", "--to", "command", "--", "./cat", &safe]),
+        told(&test, &["vault", "move", "--to", "command", "--", "echo", "hello"]),
+        told(&test, &["vault", "move", "--to", "command", "--", "cat", &own_file(&test)]),
+        told(&test, &["vault", "status"]),
+        told(&test, &to_safe),
+        told(&test, &["server", "list"]),
+        doctor(&test),
     ];
     fs::remove_file(&safe).unwrap();
-    story.push(told(&stage, &["server", "list"]));
+    story.push(told(&test, &["server", "list"]));
     assert_snapshot!(story.join("\n"));
 }
 
 #[test]
-fn a_home_is_mended_by_hand_with_the_words_of_the_guide() {
-    let mut stage = stage();
-    let line = key_file(&stage);
-    stage.fine(&["vault", "move", "--to", "keyring"]);
-    let (item, file) = (id(&stage), stage.home().join("vault.key"));
-    let words = key_file(&stage);
-    // The file that names the place has gone: written anew, as the guide has it.
+fn a_home_is_repaired_by_hand_as_the_guide_says() {
+    let mut test = set_up();
+    let line = key_file(&test);
+    test.succeed(&["vault", "move", "--to", "keyring"]);
+    let (item, file) = (id(&test), test.home().join("vault.key"));
+    let words = key_file(&test);
+    // The file with the source is lost: written again, as in the guide.
     fs::remove_file(&file).unwrap();
-    let said = stage.run(&["server", "list"]);
-    assert!(said.stderr.contains("has gone"), "{}", said.stderr);
-    let anew = format!(
+    let output = test.run(&["server", "list"]);
+    assert!(output.stderr.contains("is missing"), "{}", output.stderr);
+    let rewritten = format!(
         "keeper = \"keyring\"\nkey = \"{item}\"\ncommand = [\"secret-tool\", \"lookup\", \"service\", \"tollgate\", \"key\", \"{item}\"]\n"
     );
-    fs::write(&file, anew).unwrap();
-    stage.fine(&["server", "list"]);
-    // Half of its words.
+    fs::write(&file, rewritten).unwrap();
+    test.succeed(&["server", "list"]);
+    // A truncated file.
     fs::write(&file, "keeper = \"keyring\"\n").unwrap();
-    assert_snapshot!(told(&stage, &["server", "list"]));
-    // The keyring has gone: the line of the key from a copy.
-    fs::remove_file(stage.path(&format!("keyring/item-{item}"))).unwrap();
+    assert_snapshot!(told(&test, &["server", "list"]));
+    // The keyring is lost: the line of the key from a copy.
+    fs::remove_file(test.path(&format!("keyring/item-{item}"))).unwrap();
     fs::write(&file, &words).unwrap();
-    assert_eq!(stage.run(&["server", "list"]).code, 2);
+    assert_eq!(test.run(&["server", "list"]).code, 2);
     fs::write(&file, &line).unwrap();
-    stage.fine(&["server", "list"]);
-    // Handed in, whatever the file says.
+    test.succeed(&["server", "list"]);
+    // From the environment, whatever the file says.
     fs::write(&file, &words).unwrap();
-    stage.set("TOLLGATE_VAULT_KEY", line.trim_end());
-    stage.fine(&["server", "list"]);
-    assert_snapshot!("handed_in", told(&stage, &["vault", "move", "--to", "file"]));
+    test.set("TOLLGATE_VAULT_KEY", line.trim_end());
+    test.succeed(&["server", "list"]);
+    assert_snapshot!("handed_in", told(&test, &["vault", "move", "--to", "file"]));
 }
 
 #[test]
-fn a_copy_beside_the_file_is_named() {
-    let stage = stage();
-    fs::write(stage.home().join("vault.key.old"), key_file(&stage)).unwrap();
-    let moved = told(&stage, &["vault", "move", "--to", "keyring"]);
-    let story = [moved, told(&stage, &["vault", "status"]), told(&stage, &["doctor"])];
+fn a_copy_next_to_the_file_is_reported() {
+    let test = set_up();
+    fs::write(test.home().join("vault.key.old"), key_file(&test)).unwrap();
+    let moved = told(&test, &["vault", "move", "--to", "keyring"]);
+    let story = [moved, told(&test, &["vault", "status"]), told(&test, &["doctor"])];
     let lines = story.iter().flat_map(|text| text.lines());
     let lines: Vec<&str> = lines.filter(|line| line.contains("vault.key.old")).collect();
     assert_snapshot!(lines.join("\n"));
 }
 
 #[test]
-fn purge_says_that_the_keyring_keeps_the_key() {
-    let stage = stage();
-    stage.fine(&["vault", "move", "--to", "keyring"]);
-    let said = stage.fine(&["purge", "--yes"]);
-    let item = fs::read_dir(stage.path("keyring")).unwrap().next().unwrap().unwrap();
+fn purge_reports_that_the_keyring_keeps_the_key() {
+    let test = set_up();
+    test.succeed(&["vault", "move", "--to", "keyring"]);
+    let output = test.succeed(&["purge", "--yes"]);
+    let item = fs::read_dir(test.path("keyring")).unwrap().next().unwrap().unwrap();
     let item = item.file_name().to_string_lossy().replace("item-", "");
-    let words = format!("`secret-tool clear service tollgate key {item}` takes it out");
-    assert!(said.stderr.contains(&words), "{}", said.stderr);
+    let words = format!("`secret-tool clear service tollgate key {item}` removes it");
+    assert!(output.stderr.contains(&words), "{}", output.stderr);
 }
 
+#[cfg(feature = "demo")]
 #[test]
-fn a_demonstration_asks_no_keyring() {
-    let stage = stage();
-    stage.fine(&["vault", "move", "--to", "keyring"]);
-    fs::remove_file(stage.path("bin/secret-tool")).unwrap();
-    let up = stage.up(&["--demo"]);
+fn the_demo_uses_no_keyring() {
+    let test = set_up();
+    test.succeed(&["vault", "move", "--to", "keyring"]);
+    fs::remove_file(test.path("bin/secret-tool")).unwrap();
+    let up = test.up(&["--demo"]);
     assert_eq!(up.stop().code, 0);
-    let file = stage.path("home-demo/vault.key");
+    let file = test.path("home-demo/vault.key");
     assert!(fs::read_to_string(&file).unwrap().starts_with("tgvk1_"), "its key is a file");
-    fs::copy(stage.home().join("vault.key"), &file).unwrap();
-    let said = stage.run(&["up", "--demo", "--listen", "127.0.0.1:0"]);
-    assert_eq!(said.code, 2);
-    assert!(said.stderr.contains("programs are not asked"), "{}", said.stderr);
+    fs::copy(test.home().join("vault.key"), &file).unwrap();
+    let output = test.run(&["up", "--demo", "--listen", "127.0.0.1:0"]);
+    assert_eq!(output.code, 2);
+    assert!(output.stderr.contains("no program is run for the key"), "{}", output.stderr);
 }
 
-/// A number that a longer run raises.
+/// The number of rounds; a longer run sets more.
 fn rounds(usual: u64) -> u64 {
     std::env::var("TOLLGATE_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(usual)
 }
 
 #[test]
 fn the_key_is_never_lost_to_a_kill_while_it_is_moved() {
-    let stage = stage();
-    let before = id(&stage);
-    let (mut place, usual) = ("file", usual_move(&stage));
+    let test = set_up();
+    let before = id(&test);
+    let (mut place, usual) = ("file", usual_move(&test));
     let (rounds, mut moved) = (rounds(40), 0);
     for round in 0..rounds {
         let to = if place == "file" { "keyring" } else { "file" };
-        let mut command = stage.command(&["vault", "move", "--to", to]);
+        let mut command = test.command(&["vault", "move", "--to", to]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
-        // From the first moment to a little after the usual end.
+        // From the start to a little after the usual end.
         std::thread::sleep(usual * u32::try_from(round * 7 % 24).unwrap() / 20);
         let _ = child.kill();
         let _ = child.wait();
-        let now = stage.fine(&["vault", "status", "--json"]).json();
+        let now = test.succeed(&["vault", "status", "--json"]).json();
         assert_eq!(now["id"], before.as_str(), "round {round}");
         if now["vault_key"]["place"] == to {
             (place, moved) = (to, moved + 1);
@@ -289,11 +290,11 @@ fn the_key_is_never_lost_to_a_kill_while_it_is_moved() {
     println!("P27: {rounds} kills, {moved} of them after the key had moved, 0 keys lost");
 }
 
-/// How long the longer of both moves takes here, once it is warm. The key is in the file again then.
-fn usual_move(stage: &Stage) -> Duration {
+/// How long the slower of both moves takes here when warm. The key is in the file again afterwards.
+fn usual_move(test: &CliTest) -> Duration {
     let timed = |to: &&str| {
         let begin = Instant::now();
-        stage.fine(&["vault", "move", "--to", to]);
+        test.succeed(&["vault", "move", "--to", to]);
         begin.elapsed()
     };
     ["keyring", "file", "keyring", "file"].iter().map(timed).skip(2).max().unwrap()
@@ -301,43 +302,43 @@ fn usual_move(stage: &Stage) -> Duration {
 
 #[test]
 fn processes_that_move_and_read_at_once_agree_on_the_key() {
-    let stage = stage();
-    let before = id(&stage);
+    let test = set_up();
+    let before = id(&test);
     std::thread::scope(|scope| {
         for to in ["keyring", "file"] {
             scope.spawn(|| {
                 for _ in 0..rounds(6) {
-                    stage.fine(&["vault", "move", "--to", to]);
+                    test.succeed(&["vault", "move", "--to", to]);
                 }
             });
         }
         for _ in 0..2 {
             scope.spawn(|| {
                 for _ in 0..rounds(12) {
-                    assert_eq!(id(&stage), before);
+                    assert_eq!(id(&test), before);
                 }
             });
         }
     });
-    assert_eq!(id(&stage), before);
+    assert_eq!(id(&test), before);
 }
 
-/// `vault.key` lies in the home, so a home that came from elsewhere may name any program.
+/// `vault.key` is in the home, so a copied home may name any program.
 #[test]
 fn the_program_of_a_copied_home_is_not_run_before_it_is_confirmed() {
-    let stage = stage();
-    let safe = stage.write("safe.key", &key_file(&stage));
-    let script = format!("#!/bin/sh\necho run >> {}\ncat {safe}\n", stage.path("ran").display());
-    let program = stage.write("bin/print-key", &script);
+    let test = set_up();
+    let safe = test.write("safe.key", &key_file(&test));
+    let script = format!("#!/bin/sh\necho run >> {}\ncat {safe}\n", test.path("ran").display());
+    let program = test.write("bin/print-key", &script);
     fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
-    stage.fine(&["vault", "move", "--to", "command", "--", &program]);
-    stage.fine(&["grant", "list"]);
-    let copy = stage.path("copy").display().to_string();
-    let home = stage.home().display().to_string();
+    test.succeed(&["vault", "move", "--to", "command", "--", &program]);
+    test.succeed(&["grant", "list"]);
+    let copy = test.path("copy").display().to_string();
+    let home = test.home().display().to_string();
     assert!(
         std::process::Command::new("cp").args(["-a", &home, &copy]).status().unwrap().success()
     );
-    let ran = || fs::read_to_string(stage.path("ran")).unwrap().lines().count();
+    let ran = || fs::read_to_string(test.path("ran")).unwrap().lines().count();
     let before = ran();
     for command in [
         &["grant", "list"][..],
@@ -346,24 +347,24 @@ fn the_program_of_a_copied_home_is_not_run_before_it_is_confirmed() {
         &["audit", "verify"],
         &["up", "--listen", "127.0.0.1:0"],
     ] {
-        let said = stage.run(&[&["--home", &copy], command].concat());
-        let expected = if command == ["audit", "verify"] { 0 } else { said.code.max(1) };
-        assert_eq!(said.code, expected, "{command:?}: {}", said.everything());
-        assert_eq!(ran(), before, "{command:?}: {}", said.everything());
+        let output = test.run(&[&["--home", &copy], command].concat());
+        let expected = if command == ["audit", "verify"] { 0 } else { output.code.max(1) };
+        assert_eq!(output.code, expected, "{command:?}: {}", output.all_output());
+        assert_eq!(ran(), before, "{command:?}: {}", output.all_output());
         if command != ["audit", "verify"] {
-            assert!(said.everything().contains("vault confirm"), "{}", said.everything());
+            assert!(output.all_output().contains("vault confirm"), "{}", output.all_output());
         }
     }
-    // Nor another program in the home it was confirmed for.
-    let named = key_file(&stage).replace("print-key", "other-key");
-    let words = key_file(&stage);
-    fs::write(stage.home().join("vault.key"), named).unwrap();
-    let said = stage.run(&["grant", "list"]);
-    assert!(said.stderr.contains("was not run"), "{}", said.everything());
-    fs::write(stage.home().join("vault.key"), words).unwrap();
+    // Nor another program in the confirmed home.
+    let named = key_file(&test).replace("print-key", "other-key");
+    let words = key_file(&test);
+    fs::write(test.home().join("vault.key"), named).unwrap();
+    let output = test.run(&["grant", "list"]);
+    assert!(output.stderr.contains("was not run"), "{}", output.all_output());
+    fs::write(test.home().join("vault.key"), words).unwrap();
 
-    let said = stage.fine(&["--home", &copy, "vault", "confirm"]);
-    assert!(said.stdout.starts_with("confirmed: `"), "{}", said.stdout);
-    stage.fine(&["--home", &copy, "grant", "list"]);
+    let output = test.succeed(&["--home", &copy, "vault", "confirm"]);
+    assert!(output.stdout.starts_with("confirmed: `"), "{}", output.stdout);
+    test.succeed(&["--home", &copy, "grant", "list"]);
     assert!(ran() > before);
 }

@@ -1,44 +1,44 @@
-//! What a new user stumbled over in words: each mistake is answered with what to do about it.
+//! Texts that new users stumbled over: each mistake is answered with what to do about it.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 
+use crate::cli_test::{CliTest, CommandOutput};
 use crate::http;
-use crate::servers::{TOOLS, add_shell};
-use crate::stage::{Said, Stage};
+use crate::servers::{SHELL_SERVER, TOOLS, add_shell};
 
-/// A command, how it ends, and what it says of the mistake.
+/// A command, its exit code, and a part of its output.
 type Row<'a> = (&'a [&'a str], i32, &'a str);
 
-fn check(stage: &Stage, rows: &[Row<'_>]) {
+fn check(test: &CliTest, rows: &[Row<'_>]) {
     for (command, code, words) in rows {
-        let said = stage.run(command);
-        let everything = said.everything();
+        let said = test.run(command);
+        let everything = said.all_output();
         assert_eq!(said.code, *code, "{command:?}: {everything}");
         assert!(everything.contains(words), "{command:?} does not say `{words}`:\n{everything}");
     }
 }
 
-/// What `doctor` says. How it ends is left open: another program may have the usual port.
-fn check_doctor(stage: &Stage, words: &str) {
-    let everything = stage.run(&["doctor"]).everything();
+/// Checks the output of `doctor`, but not its exit code: another program may have the default port.
+fn check_doctor(test: &CliTest, words: &str) {
+    let everything = test.run(&["doctor"]).all_output();
     assert!(everything.contains(words), "`doctor` does not say `{words}`:\n{everything}");
 }
 
 #[test]
-fn mistakes_on_the_command_line_are_answered_with_the_way_out() {
-    let stage = Stage::with_demo();
-    stage.write("comma.json", "{\"version\": 1, \"tools\": {\"a\": \"allow\",},}");
-    stage.write("list.json", "{\"version\": 1, \"hide\": [\"a\",]}");
-    stage.write(
+fn command_line_mistakes_are_answered_with_a_fix() {
+    let test = CliTest::with_demo();
+    test.write("comma.json", "{\"version\": 1, \"tools\": {\"a\": \"allow\",},}");
+    test.write("list.json", "{\"version\": 1, \"hide\": [\"a\",]}");
+    test.write(
         "secret.toml",
         "[servers.a]\nurl = \"https://a.example/\"\nheaders = { Authorization = \"Bearer x\" }\n",
     );
-    let secret = stage.path("secret.toml").display().to_string();
-    let demo = format!("{}-nothing", stage.home().display());
+    let secret = test.path("secret.toml").display().to_string();
+    let demo = format!("{}-nothing", test.home().display());
     check(
-        &stage,
+        &test,
         &[
             (
                 &["server", "add", "x", "npx", "-y", "a"],
@@ -55,7 +55,7 @@ fn mistakes_on_the_command_line_are_answered_with_the_way_out() {
             (&["policy", "check", "comma.json"], 1, "there is a trailing comma before this"),
             (&["policy", "check", "list.json"], 1, "there is a trailing comma before this"),
             (&["stdio", "demo"], 2, "`stdio` needs a grant for server `demo`: add `--grant LABEL`"),
-            (&["sql", "delete from whoop_sleeps"], 2, "only reading is possible here"),
+            (&["sql", "delete from whoop_sleeps"], 2, "only queries are possible here"),
             (&["sql", "selec 1"], 2, "SQL error: "),
             (&["export", "whoop", "sleep"], 2, "did you mean `tollgate export whoop sleeps`?"),
             (&["connect", "garmin"], 2, "unknown service `garmin`"),
@@ -72,45 +72,45 @@ fn mistakes_on_the_command_line_are_answered_with_the_way_out() {
                 2,
                 "is secret and must not be written in this file",
             ),
-            (&["--home", &demo, "status"], 1, "(not made yet)"),
+            (&["--home", &demo, "status"], 1, "(not created yet)"),
             (&["help", "audit", "tail"], 0, "Keep following new entries"),
         ],
     );
-    check_doctor(&stage, "no tollgate.toml; defaults are used");
+    check_doctor(&test, "no tollgate.toml; defaults are used");
 }
 
 #[test]
-fn a_home_that_cannot_be_made_is_not_offered_a_start() {
-    let stage = Stage::new();
-    stage.write("file", "");
-    let home = stage.path("file/home").display().to_string();
-    let said = stage.run(&["--home", &home, "status"]);
+fn the_status_of_an_impossible_home_suggests_no_start() {
+    let test = CliTest::new();
+    test.write("file", "");
+    let home = test.path("file/home").display().to_string();
+    let said = test.run(&["--home", &home, "status"]);
     assert_eq!(said.code, 1);
     assert!(
-        said.stdout.contains("cannot be made: ") && said.stdout.contains("is not a folder"),
+        said.stdout.contains("cannot be created: ") && said.stdout.contains("is not a folder"),
         "{}",
         said.stdout
     );
-    assert!(!said.everything().contains("tollgate up"), "{}", said.everything());
+    assert!(!said.all_output().contains("tollgate up"), "{}", said.all_output());
 }
 
 #[test]
-fn hints_name_the_home_that_the_command_was_told_of() {
-    let stage = Stage::with_demo();
-    fs::write(stage.home().join("gate.db"), "this is no database, and long enough to be looked at")
+fn hints_repeat_the_home_option() {
+    let test = CliTest::with_demo();
+    fs::write(test.home().join("gate.db"), "this is no database, and long enough to be looked at")
         .unwrap();
-    let home = stage.home().display().to_string();
-    let mut command = stage.command(&["--home", &home, "server", "list"]);
+    let home = test.home().display().to_string();
+    let mut command = test.command(&["--home", &home, "server", "list"]);
     let output = command.env_remove("TOLLGATE_HOME").output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains(&format!("`tollgate --home {home} doctor`")), "{said}");
 }
 
 #[test]
-fn a_program_that_is_no_mcp_server_is_told_at_once() {
-    let stage = Stage::new();
-    let add = |name: &str, command: &[&str]| -> Said {
-        stage.run(&[&["server", "add", name, "--"], command].concat())
+fn a_program_that_is_not_an_mcp_server_is_reported_at_once() {
+    let test = CliTest::new();
+    let add = |name: &str, command: &[&str]| -> CommandOutput {
+        test.run(&[&["server", "add", name, "--"], command].concat())
     };
     let said = add("echo", &["cat"]);
     assert_eq!(said.code, 2);
@@ -147,13 +147,10 @@ fn wants_sign_in() -> String {
 
 #[test]
 fn a_server_that_wants_a_sign_in_says_how_to_give_a_token() {
-    let said = Stage::new().run(&["server", "add", "far", "--url", &wants_sign_in()]);
-    assert_eq!(said.code, 2);
-    assert!(
-        said.stderr.contains("status 401: it wants you to sign in (OAuth), or a token"),
-        "{}",
-        said.stderr
-    );
+    let said = CliTest::new().run(&["server", "add", "far", "--url", &wants_sign_in()]);
+    assert_eq!(said.code, 0);
+    assert!(said.stdout.contains("it requires a sign-in"), "{}", said.stdout);
+    assert!(said.stdout.contains("publishes no sign-in metadata"), "{}", said.stdout);
     assert!(
         said.stderr.contains("`--header Authorization=@FILE` with `Bearer TOKEN`"),
         "{}",
@@ -163,15 +160,15 @@ fn a_server_that_wants_a_sign_in_says_how_to_give_a_token() {
 
 #[test]
 fn the_owner_learns_why_a_token_was_refused_and_its_client_does_not() {
-    let stage = Stage::with_demo();
-    let live = stage.grant("alice");
-    let gone = stage.grant("bob");
-    stage.fine(&["grant", "revoke", "bob"]);
-    // One letter in the middle: the last six do not fit it any more.
+    let test = CliTest::with_demo();
+    let live = test.grant("alice");
+    let gone = test.grant("bob");
+    test.succeed(&["grant", "revoke", "bob"]);
+    // One letter in the middle: the last six, a checksum, no longer match.
     let mut mistyped = live.clone().into_bytes();
     mistyped[20] = if mistyped[20] == b'a' { b'b' } else { b'a' };
     let mistyped = String::from_utf8(mistyped).unwrap();
-    let up = stage.up(&[]);
+    let up = test.up(&[]);
     let url = format!("{}/demo", up.url());
     for token in [gone.as_str(), mistyped.as_str()] {
         let answer = http::call(&url, token, "list_notes", &serde_json::json!({}));
@@ -183,50 +180,50 @@ fn the_owner_learns_why_a_token_was_refused_and_its_client_does_not() {
         );
     }
     let log = up.stop().stderr;
-    let rows = stage.fine(&["audit", "tail", "-n", "100"]).stdout;
-    assert!(rows.contains("a token with a typo in it"), "{rows}");
+    let rows = test.succeed(&["audit", "tail", "-n", "100"]).stdout;
+    assert!(rows.contains("a token with a typo"), "{rows}");
     assert!(rows.contains("a token of grant `bob`, which was revoked"), "{rows}");
     assert!(log.contains("shutting down after running calls finish"), "{log}");
 }
 
 #[test]
 fn a_sync_without_an_account_warns_once() {
-    let said = Stage::new().run(&["sync", "whoop"]);
+    let said = CliTest::new().run(&["sync", "whoop"]);
     assert_ne!(said.code, 0);
     assert!(said.stderr.matches("warning:").count() <= 1, "{}", said.stderr);
 }
 
 #[test]
-fn pins_that_differ_are_said_so_with_the_command_that_accepts_them() {
-    let stage = Stage::new();
-    add_shell(&stage, "book", TOOLS);
-    stage.write("tools.json", &TOOLS.replace("Reads a page.", "Reads a page, or more."));
-    stage.run(&["server", "pins", "book", "--look"]);
+fn differing_pins_are_reported_with_the_accept_command() {
+    let test = CliTest::new();
+    add_shell(&test, "book", TOOLS);
+    test.write("tools.json", &TOOLS.replace("Reads a page.", "Reads a page, or more."));
+    test.run(&["server", "pins", "book", "--look"]);
     check(
-        &stage,
+        &test,
         &[(
             &["server", "pins", "book"],
             1,
             "if these changes are expected: `tollgate server pins book --accept`",
         )],
     );
-    check_doctor(&stage, "`book`: 1 tool differs from what you accepted");
+    check_doctor(&test, "`book`: 1 tool differs from what you accepted");
 }
 
 #[test]
-fn a_server_past_the_gate_is_direct() {
-    let stage = Stage::new();
-    fs::create_dir_all(stage.path(".cursor")).unwrap();
-    stage.write(".cursor/mcp.json", r#"{"mcpServers":{"a":{"command":"b"}}}"#);
-    check(&stage, &[(&["clients", "list"], 0, "direct")]);
+fn a_server_without_the_gate_is_direct() {
+    let test = CliTest::new();
+    fs::create_dir_all(test.path(".cursor")).unwrap();
+    test.write(".cursor/mcp.json", r#"{"mcpServers":{"a":{"command":"b"}}}"#);
+    check(&test, &[(&["clients", "list"], 0, "direct")]);
 }
 
 #[test]
-fn entries_of_a_catalogue_that_describe_nothing_are_skipped_in_words() {
-    let stage = Stage::new();
-    stage.write("odd.jsonl", "{\"x\":1}\n{\"y\":2}\n");
+fn unusable_catalogue_entries_are_reported_as_skipped() {
+    let test = CliTest::new();
+    test.write("odd.jsonl", "{\"x\":1}\n{\"y\":2}\n");
     check(
-        &stage,
+        &test,
         &[(
             &["catalog", "import", "odd.jsonl"],
             0,
@@ -235,13 +232,14 @@ fn entries_of_a_catalogue_that_describe_nothing_are_skipped_in_words() {
     );
 }
 
+#[cfg(feature = "demo")]
 #[test]
-fn the_demo_home_syncs_while_it_runs_and_says_one_sentence_afterwards() {
-    let stage = Stage::new();
-    let up = stage.up(&["--demo"]);
-    let home = format!("{}-demo", stage.home().display());
-    stage.fine(&["--home", &home, "sync", "whoop"]);
-    let findings = stage.run(&["--home", &home, "doctor", "--json"]).json();
+fn the_demo_home_syncs_while_it_runs_and_explains_itself_afterwards() {
+    let test = CliTest::new();
+    let up = test.up(&["--demo"]);
+    let home = format!("{}-demo", test.home().display());
+    test.succeed(&["--home", &home, "sync", "whoop"]);
+    let findings = test.run(&["--home", &home, "doctor", "--json"]).json();
     let wrong = |f: &&serde_json::Value| {
         f["health"] == "wrong" && ["accounts", "mirror"].contains(&f["about"].as_str().unwrap())
     };
@@ -250,15 +248,102 @@ fn the_demo_home_syncs_while_it_runs_and_says_one_sentence_afterwards() {
 {"jsonrpc":"2.0","method":"notifications/initialized"}
 {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"health_check","arguments":{}}}
 "#;
-    let health = stage.speak(&["--home", &home, "stdio", "whoop", "--grant", "demo"], call);
-    assert!(health.stdout.contains("\"id\":2"), "{}", health.everything());
+    let health = test.run_session(&["--home", &home, "stdio", "whoop", "--grant", "demo"], call);
+    assert!(health.stdout.contains("\"id\":2"), "{}", health.all_output());
     assert!(!health.stdout.contains("demo home"), "{}", health.stdout);
     up.stop();
 
-    let said = stage.run(&["--home", &home, "sync", "whoop"]);
-    assert_eq!(said.code, 2, "{}", said.everything());
+    let said = test.run(&["--home", &home, "sync", "whoop"]);
+    assert_eq!(said.code, 2, "{}", said.all_output());
     let sentence =
         "this is the demo home; its accounts are made up, so `api.prod.whoop.com` is not contacted";
     assert_eq!(said.stderr.matches(sentence).count(), 1, "{}", said.stderr);
     assert!(said.stderr.matches("warning:").count() <= 1, "{}", said.stderr);
+}
+
+/// Phrases that confused users: the command, the phrase now, and the phrase before.
+#[test]
+fn formerly_confusing_phrases_are_plain() {
+    let test = CliTest::with_demo();
+    for (command, plain, before) in [
+        (&["audit", "verify"][..], "only a checkpoint kept elsewhere detects", "cannot be told"),
+        (&["audit", "checkpoint", "--help"], "removed rows at the end", "cut-off end"),
+        (&["connect", "whoop"], "needs no tick there", "no box to tick"),
+        (&["stdio", "demo"], "add `--grant LABEL`", "for whom?"),
+        (&["--help"], "Search a catalogue of servers and tools", "Servers and tools there are"),
+        (&["--help"], "Status of your accounts", "How your accounts stand"),
+        (&["--help"], "Query your data with SQL (read-only)", "Ask your data in SQL"),
+        (&["--help"], "Access for clients: create, list", "Who comes in"),
+        (&["approvals", "list"], "no approvals pending", "nothing waits for you"),
+        (&["help", "audit", "tail"], "Keep following new entries", "Go on showing"),
+        (&["connect", "garmin"], "unknown service `garmin`", "to have an account at"),
+        (&["sql", "selec 1"], "SQL error: ", "the question is not understood"),
+        (&["policy", "set", "demo", POLICY_FILE], "unchanged (version 1)", "is that text already"),
+        (&["doctor"], "no tollgate.toml; defaults are used", "all as usual"),
+    ] {
+        let said = test.run(command).all_output();
+        assert!(said.contains(plain), "{command:?} does not say `{plain}`:\n{said}");
+        assert!(!said.contains(before), "{command:?} still says `{before}`:\n{said}");
+    }
+    let grant = "[grants.file]\ntoken_sha256 = \"0000000000000000000000000000000000000000000000000000000000000000\"\n[grants.file.servers]\ndemo = \"demo\"\n";
+    test.write("home/tollgate.toml", grant);
+    let said = test.run(&["grant", "revoke", "file"]).stderr;
+    assert!(said.contains("grant `file` is defined in tollgate.toml"), "{said}");
+}
+
+const POLICY_FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/commands/up/demo/policy.json");
+
+#[test]
+fn a_server_whose_guard_was_killed_is_reported_as_killed() {
+    let test = CliTest::new();
+    let script = format!("echo $PPID > \"$1.guard\"\n{SHELL_SERVER}");
+    let (script, tools) = (test.write("server.sh", &script), test.write("tools.json", TOOLS));
+    test.succeed(&["server", "add", "book", "--no-share", "--", "sh", &script, &tools]);
+    test.write("p.json", "{\"version\":\"1\",\"default\":\"allow\"}");
+    test.succeed(&["policy", "set", "p", "p.json"]);
+    let made = test.succeed(&["grant", "create", "alice", "--server", "book=p", "--json"]).json();
+    let up = test.up(&[]);
+    let url = format!("{}/book", up.url());
+    let token = made["token"].as_str().unwrap();
+    let call = || http::call(&url, token, "read", &serde_json::json!({ "page": 1 }));
+    assert_eq!(call().text(), "done");
+    let guard = fs::read_to_string(format!("{tools}.guard")).unwrap();
+    let guard = rustix::process::Pid::from_raw(guard.trim().parse().unwrap()).unwrap();
+    rustix::process::kill_process(guard, rustix::process::Signal::KILL).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    call();
+    let log = up.stop().stderr;
+    assert!(log.contains("its process was killed"), "{log}");
+    assert!(!log.contains("guard"), "{log}");
+}
+
+#[test]
+fn a_refusal_because_of_pins_names_the_command_that_shows_them() {
+    for (tools, state, next) in [
+        (
+            TOOLS.replace("\"tear\"", "\"read\""),
+            "more than once under one name",
+            "offer one of them",
+        ),
+        (
+            TOOLS.replace("Reads a page.", "Reads it."),
+            "changed since the owner accepted",
+            "accept it",
+        ),
+    ] {
+        let test = CliTest::new();
+        add_shell(&test, "book", TOOLS);
+        test.write("p.json", "{\"version\":\"1\",\"default\":\"allow\"}");
+        test.succeed(&["policy", "set", "p", "p.json"]);
+        let made =
+            test.succeed(&["grant", "create", "alice", "--server", "book=p", "--json"]).json();
+        test.write("tools.json", &tools);
+        let up = test.up(&[]);
+        let url = format!("{}/book", up.url());
+        let token = made["token"].as_str().unwrap();
+        let text = http::call(&url, token, "read", &serde_json::json!({ "page": 1 })).text();
+        assert!(text.contains(state) && text.contains(next), "{text}");
+        assert!(text.contains("(`tollgate server pins book`)"), "{text}");
+        check(&test, &[(&["server", "pins", "book"], 1, "`tollgate server pins book --accept`")]);
+    }
 }

@@ -1,4 +1,4 @@
-//! What is written down: every call that left, every request once, nothing that is secret.
+//! The audit log: every forwarded call, every request once, and no secret.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::door::{call, exchange};
+use crate::http_client::{call, exchange};
 use crate::recorder::{Manner, Recorder};
-use crate::world::{Gate, TOOLS, any_below, number, rounds, until};
+use crate::test_gate::{Gate, TOOLS, any_below, number, rounds, until};
 
 const WORKERS: usize = 4;
-/// Who calls while the gate is killed.
+/// Clients that call while the gate is killed.
 const CALLERS: usize = 8;
-/// A tool of its own for each call, so that rows and calls can be compared one by one.
+/// A separate tool for each call, so that rows and calls can be compared one by one.
 const NAMES: usize = 1_000;
 
 fn counted(names: impl Iterator<Item = String>) -> HashMap<String, usize> {
@@ -66,7 +66,7 @@ fn p01_p04_every_call_that_left_has_its_row_after_kills() {
     let names: Vec<String> = (0..NAMES).map(|number| format!("n{number}")).collect();
     let tools: Vec<&str> = TOOLS.iter().copied().chain(names.iter().map(String::as_str)).collect();
     let recorder = Recorder::new(&tools);
-    let token = gate.furnish(&recorder);
+    let token = gate.set_up(&recorder);
     let (kills, next) = (number("TOLLGATE_KILLS", 5), AtomicUsize::new(0));
     for _ in 0..kills {
         gate.up();
@@ -95,7 +95,7 @@ fn p01_p04_every_call_that_left_has_its_row_after_kills() {
     gate.verify();
 }
 
-/// A server that never says what it offers keeps a call waiting before it is judged.
+/// A server that never lists its tools delays a call before it is judged.
 #[test]
 fn p03_a_client_that_hangs_up_before_it_was_judged_leaves_a_row() {
     let (gate, _recorder, _) = Gate::with_recorder();
@@ -112,12 +112,12 @@ fn p03_a_client_that_hangs_up_before_it_was_judged_leaves_a_row() {
     });
 }
 
-/// Whether a newer server can be asked itself is known once it was met; that is no request of its own.
+/// The era of a server is known after the first contact, which is not a separate request.
 #[test]
-fn p03_what_a_newer_server_answers_itself_leaves_one_row() {
+fn p03_a_request_that_a_newer_server_answers_leaves_one_row() {
     let (mut gate, recorder) = (Gate::new(), Recorder::new(TOOLS));
     recorder.behave(Manner::Newer);
-    let token = gate.furnish(&recorder);
+    let token = gate.set_up(&recorder);
     gate.up();
     for (sent, method) in
         ["server/discover", "subscriptions/listen", "server/discover"].iter().enumerate()
@@ -167,7 +167,7 @@ fn p03_each_request_leaves_exactly_one_decision() {
             });
         }
     });
-    // A stop writes what was counted in the last second.
+    // A stop writes the counts of the last second.
     gate.stop();
     let decisions = gate.decisions();
     let sent = WORKERS * each * 5;
@@ -192,7 +192,7 @@ fn p03_each_request_leaves_exactly_one_decision() {
     gate.verify();
 }
 
-/// Without a token, and as a web page can do it: with a foreign `Host`, and with bytes that are no HTTP.
+/// Without a token, as a web page could do it: with a foreign `Host`, and with bytes that are not HTTP.
 #[test]
 fn p03_requests_without_a_grant_share_rows_and_none_is_lost() {
     const EACH: u64 = 400;
@@ -241,7 +241,7 @@ fn p03_requests_without_a_grant_share_rows_and_none_is_lost() {
 
 /// Many clients keep a connection for longer than the gate does.
 #[test]
-fn a_connection_that_was_only_kept_open_is_no_refusal() {
+fn an_idle_connection_is_not_a_refusal() {
     let (mut gate, _recorder, _) = Gate::with_recorder();
     let token = gate.grant("keeper", &["rec=rules"]);
     gate.settings("[limits]\nheader_wait_ms_max = 300\n");
@@ -252,8 +252,8 @@ fn a_connection_that_was_only_kept_open_is_no_refusal() {
     let [request, odd] = ["", "TE: trailers\r\n"]
         .map(|more| client.request_that("keep-alive", asked.as_bytes(), more));
     let half = request.get(..request.len() / 4).unwrap();
-    // Each waits until the gate hangs up: without a word, after an answer, and after words about half of
-    // a request.
+    // Each waits until the gate closes the connection: without a request, after a response, and after half a
+    // request.
     let answers = [&b""[..], &request, &odd, half]
         .map(|sent| exchange(gate.port, sent, Duration::from_secs(30)).status);
     assert_eq!(answers, [0, 200, 200, 408]);
@@ -271,7 +271,7 @@ fn a_connection_that_was_only_kept_open_is_no_refusal() {
 fn p08_no_secret_is_in_any_file_log_or_export() {
     let mut gate = Gate::new();
     let recorder = Recorder::new(TOOLS);
-    let token = gate.furnish(&recorder);
+    let token = gate.set_up(&recorder);
     let secret_file = tempfile::NamedTempFile::new().unwrap();
     fs::write(secret_file.path(), "HEADER-SECRET-1").unwrap();
     let header = format!("X-Api-Key=@{}", secret_file.path().display());
@@ -306,7 +306,7 @@ fn p08_no_secret_is_in_any_file_log_or_export() {
     gate.client("tg_MALFORMED-SECRET-1", "/mcp/rec").call("echo", &arguments);
     let heads = recorder.heads();
     assert!(heads.contains("HEADER-SECRET-1"), "the server gets its own secret");
-    assert!(!heads.contains("COOKIE-SECRET-1") && !heads.contains(&token), "and nobody else's");
+    assert!(!heads.contains("COOKIE-SECRET-1") && !heads.contains(&token), "and no other");
 
     let mut exports = String::new();
     for format in ["jsonl", "csv", "chain"] {

@@ -1,4 +1,4 @@
-//! Servers on standard streams: when they are started, how long they stay, what they hear.
+//! Servers on stdio: when they start, how long they run, and what they receive.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -9,12 +9,12 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::door::{Client, call};
+use crate::http_client::{Client, call};
 use crate::running::{alive, with_child};
-use crate::world::{Gate, Watch, until};
+use crate::test_gate::{Gate, Watch, until};
 
 #[test]
-fn a_server_that_keeps_ending_is_not_started_for_every_call() {
+fn a_server_that_keeps_exiting_is_restarted_with_back_off() {
     for place in ["start", "list"] {
         let mut gate = Gate::new();
         let (token, notes) = with_child(&gate);
@@ -51,7 +51,7 @@ fn a_server_that_keeps_ending_is_not_started_for_every_call() {
     }
 }
 
-/// Programs that watch their files by number break where there may be many.
+/// Some programs loop over all possible file numbers and are slow if the limit is high.
 #[test]
 fn a_server_may_have_as_many_open_files_as_without_the_gate() {
     let mut gate = Gate::new();
@@ -70,7 +70,7 @@ fn a_server_may_have_as_many_open_files_as_without_the_gate() {
 }
 
 #[test]
-fn a_server_that_cannot_start_says_why_to_the_first_call() {
+fn a_server_that_cannot_start_reports_why_to_the_first_call() {
     let mut gate = Gate::new();
     gate.policy("rules", &json!({ "version": "1", "default": "allow" }));
     gate.run(&["server", "add", "none", "--no-connect", "--", "/no/such/program"]);
@@ -81,9 +81,9 @@ fn a_server_that_cannot_start_says_why_to_the_first_call() {
     assert!(answer.text().contains("the call did not happen"), "{}", answer.text());
 }
 
-/// A client that opens sessions and forgets them keeps a process for each.
+/// A client that opens sessions and abandons them would keep a process for each.
 #[test]
-fn the_sessions_of_a_grant_keep_so_many_processes_and_no_more() {
+fn the_processes_of_a_grants_sessions_are_limited() {
     let mut gate = Gate::new();
     gate.settings("[limits]\ncommands_per_grant_max = 3\n");
     let (token, notes) = with_child(&gate);
@@ -100,9 +100,9 @@ fn the_sessions_of_a_grant_keep_so_many_processes_and_no_more() {
     assert!(of_other.call("echo", &json!({})).passed(), "another grant has its own number");
 }
 
-/// The end of a terminal is a stop like any other, but not for who was told to go on without one.
+/// SIGHUP stops the gate like SIGTERM, unless it was started with `nohup`.
 #[test]
-fn a_hang_up_stops_what_was_not_started_with_nohup() {
+fn sighup_stops_a_gate_that_was_not_started_with_nohup() {
     let gate = Gate::new();
     let (_token, notes) = with_child(&gate);
     for (before, goes_on) in [("true", false), ("trap '' HUP", true)] {
@@ -135,7 +135,7 @@ fn a_hang_up_stops_what_was_not_started_with_nohup() {
 }
 
 #[test]
-fn a_server_that_clients_without_a_session_share_ends_when_nobody_uses_it() {
+fn a_server_shared_without_sessions_ends_when_it_is_idle() {
     let mut gate = Gate::new();
     gate.settings("[limits]\nsession_idle_seconds_max = 2\n");
     let (token, notes) = with_child(&gate);
@@ -153,7 +153,7 @@ fn a_server_that_clients_without_a_session_share_ends_when_nobody_uses_it() {
 }
 
 #[test]
-fn a_child_hears_of_a_trace_as_a_whole() {
+fn a_child_gets_a_complete_trace_context() {
     let mut gate = Gate::new();
     let (token, notes) = with_child(&gate);
     gate.up();
@@ -161,7 +161,7 @@ fn a_child_hears_of_a_trace_as_a_whole() {
     let calls = [
         ("tracestate: a=1\r\ntracestate: b=2\r\n", json!({}), json!("a=1,b=2")),
         ("", json!({}), Value::Null),
-        // What belongs to another parent does not go along.
+        // The trace state of another parent is not forwarded.
         ("", json!({ "traceparent": parent, "tracestate": "old=1", "x/y": 1 }), Value::Null),
     ];
     for (headers, meta, state) in calls {
@@ -189,23 +189,26 @@ fn niceness(stat: &str) -> i32 {
 }
 
 #[test]
-fn threads_that_carry_calls_go_first_where_they_may_and_commands_do_not() {
+fn connection_threads_have_priority_if_allowed_and_commands_do_not() {
     let mut gate = Gate::new();
     let (token, notes) = with_child(&gate);
     gate.up();
     assert!(gate.client(&token, "/mcp/child").call("echo", &json!({})).passed());
     let tasks = format!("/proc/{}/task", gate.pid());
     let own = niceness(&format!("{tasks}/{}/stat", gate.pid()));
-    let lanes: Vec<i32> = fs::read_dir(&tasks)
+    let workers: Vec<i32> = fs::read_dir(&tasks)
         .unwrap()
         .map(|task| task.unwrap().path())
-        .filter(|task| fs::read_to_string(task.join("comm")).unwrap().starts_with("lane-"))
+        .filter(|task| fs::read_to_string(task.join("comm")).unwrap().starts_with("worker-"))
         .map(|task| niceness(task.join("stat").to_str().unwrap()))
         .collect();
     let expected = if rustix::process::geteuid().is_root() { (own - 5).max(-20) } else { own };
-    assert!(!lanes.is_empty() && lanes.iter().all(|lane| *lane == expected), "{lanes:?}, {own}");
+    assert!(
+        !workers.is_empty() && workers.iter().all(|worker| *worker == expected),
+        "{workers:?}, {own}"
+    );
     let pids = fs::read_to_string(notes.with_extension("pids")).unwrap();
-    // Those of `server add` have ended.
+    // The processes of `server add` have ended.
     let stats = pids.lines().map(|pid| format!("/proc/{pid}/stat"));
     let of_commands: Vec<i32> =
         stats.filter(|stat| fs::exists(stat).unwrap()).map(|stat| niceness(&stat)).collect();

@@ -1,4 +1,4 @@
-//! Who may keep a connection, and who is still there: clients that stop sending, and strangers.
+//! Connections: clients that stop sending or disconnect, and connections without a grant.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::door::{Client, call};
-use crate::world::{Gate, until};
+use crate::http_client::{Client, call};
+use crate::test_gate::{Gate, until};
 
 fn connect(client: &Client) -> TcpStream {
     let stream = TcpStream::connect(("127.0.0.1", client.port)).unwrap();
@@ -16,7 +16,7 @@ fn connect(client: &Client) -> TcpStream {
     stream
 }
 
-/// A call of `echo`, in every way in which its bytes may come.
+/// A call of `echo` with its bytes split in every way.
 fn ways(client: &Client) -> Vec<(&'static str, Vec<u8>)> {
     let body = call("echo", &json!({ "nonce": "half" })).to_string();
     let large = call("echo", &json!({ "nonce": "half", "more": "x".repeat(20_000) })).to_string();
@@ -46,7 +46,7 @@ fn a_client_that_stops_sending_is_answered() {
         until("the call is with its server", Duration::from_secs(5), || {
             recorder.count("echo") > before
         });
-        // Longer than one that is gone is taken for there.
+        // Longer than the time until a disconnect is noticed.
         thread::sleep(Duration::from_millis(400));
         recorder.let_go();
         let mut heard = String::new();
@@ -57,7 +57,7 @@ fn a_client_that_stops_sending_is_answered() {
 }
 
 #[test]
-fn a_client_that_is_gone_is_not_waited_for() {
+fn a_disconnected_client_is_not_waited_for() {
     let (gate, recorder, client) = Gate::with_recorder();
     for (way, bytes) in ways(&client) {
         recorder.hang_on("echo");
@@ -78,7 +78,7 @@ fn abandoned(gate: &Gate) -> usize {
 }
 
 #[test]
-fn strangers_do_not_keep_clients_with_a_grant_out() {
+fn connections_without_a_grant_do_not_block_clients_with_one() {
     let (mut gate, _recorder, client) = Gate::with_recorder();
     gate.stop();
     gate.settings("[limits]\nconnections_max = 8\n");
@@ -102,7 +102,7 @@ fn strangers_do_not_keep_clients_with_a_grant_out() {
             assert!(client.call("echo", &json!({ "nonce": round })).passed());
         }
     }
-    assert!(line.call("echo", &json!({ "nonce": "kept" })).passed(), "who has a grant stays");
+    assert!(line.call("echo", &json!({ "nonce": "kept" })).passed(), "a client with a grant stays");
     let mut made_room = 0;
     for mut stream in strangers {
         stream.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
@@ -115,7 +115,7 @@ fn strangers_do_not_keep_clients_with_a_grant_out() {
 }
 
 #[test]
-fn clients_with_a_grant_are_told_when_there_is_no_place() {
+fn clients_with_a_grant_get_an_error_when_all_connections_are_used() {
     let (mut gate, _recorder, client) = Gate::with_recorder();
     gate.stop();
     gate.settings("[limits]\nconnections_max = 4\n");
@@ -133,9 +133,9 @@ fn clients_with_a_grant_are_told_when_there_is_no_place() {
     }
 }
 
-/// Nobody gets more by asking for more: a grant has its share of connections and of sessions.
+/// Each grant has a fixed share of connections and sessions.
 #[test]
-fn a_grant_that_takes_all_it_can_get_leaves_places_for_the_others() {
+fn a_grant_that_uses_all_its_connections_leaves_some_for_others() {
     let (mut gate, _recorder, client) = Gate::with_recorder();
     let other = gate.grant("other", &["rec=rules"]);
     gate.stop();
@@ -164,9 +164,9 @@ fn a_grant_that_takes_all_it_can_get_leaves_places_for_the_others() {
     assert!(sessions.last().unwrap().call("echo", &json!({})).passed());
 }
 
-/// What is kept of a handshake is bounded, too.
+/// The memory for stored handshakes is limited, too.
 #[test]
-fn sessions_with_large_handshakes_end_sessions_of_the_same_grant() {
+fn sessions_with_large_handshakes_evict_sessions_of_the_same_grant() {
     let (gate, _recorder, client) = Gate::with_recorder();
     let other = gate.client(&gate.grant("other", &["rec=rules"]), "/mcp/rec");
     until("the grant counts", Duration::from_secs(5), || other.call("echo", &json!({})).passed());

@@ -1,4 +1,4 @@
-//! Limits, approvals, and what a refusal says.
+//! Limits, approvals, and the content of denials.
 
 use std::sync::Mutex;
 use std::thread;
@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::door::{Client, call, exchange};
+use crate::http_client::{Client, call, exchange};
 use crate::recorder::{Manner, Recorder, tool};
-use crate::world::{Gate, METRICS_TOKEN, TOOLS, rounds, rules, until};
+use crate::test_gate::{Gate, METRICS_TOKEN, TOOLS, rounds, rules, until};
 
-/// The same call from many clients at once; answers with how many got through.
+/// The same call from many clients at once; returns how many passed.
 fn race(clients: usize, client: &Client, tool: &str, arguments: &Value) -> usize {
     let passed = Mutex::new(0);
     thread::scope(|scope| {
@@ -25,7 +25,7 @@ fn race(clients: usize, client: &Client, tool: &str, arguments: &Value) -> usize
     passed.into_inner().unwrap()
 }
 
-/// How many clients race for three places.
+/// How many clients race for a limit of three.
 const CLIENTS: usize = 100;
 /// How many retries race for one approval.
 const RETRIES: usize = 50;
@@ -35,7 +35,7 @@ const ROUNDS_PER_GRANT: usize = 100;
 fn p05_a_limit_holds_against_clients_in_parallel() {
     let mut gate = Gate::new();
     let recorder = Recorder::new(TOOLS);
-    gate.furnish(&recorder);
+    gate.set_up(&recorder);
     let times = rounds(3);
     let tokens: Vec<String> =
         (0..times).map(|round| gate.grant(&format!("racer-{round}"), &["rec=rules"])).collect();
@@ -55,7 +55,7 @@ fn p05_a_limit_holds_against_clients_in_parallel() {
 fn p07_p36_an_approval_lets_one_exact_call_through_once() {
     let (gate, recorder, _) = Gate::with_recorder();
     let times = rounds(3);
-    // Whoever comes too late asks again, and no grant may have more than 256 questions open.
+    // A late client asks again, and a grant may have at most 256 pending approvals.
     let clients: Vec<Client> = (0..times.div_ceil(ROUNDS_PER_GRANT))
         .map(|number| gate.grant(&format!("payer-{number}"), &["rec=rules"]))
         .map(|token| gate.client(&token, "/mcp/rec"))
@@ -74,7 +74,7 @@ fn p07_p36_an_approval_lets_one_exact_call_through_once() {
         for word in
             [format!("r{round}"), "amount".to_owned(), "payer".to_owned(), "digest".to_owned()]
         {
-            assert!(shown.contains(&word), "the owner sees the whole call: {shown}");
+            assert!(shown.contains(&word), "the owner sees the complete call: {shown}");
         }
         assert!(!shown.contains('\u{1b}'), "control characters are made visible: {shown:?}");
         assert_eq!(
@@ -105,13 +105,13 @@ fn p07_p36_an_approval_lets_one_exact_call_through_once() {
 fn that_holds() -> (Gate, Recorder) {
     let mut gate = Gate::new();
     let recorder = Recorder::new(TOOLS);
-    gate.furnish(&recorder);
+    gate.set_up(&recorder);
     gate.settings("[limits]\napproval_hold_ms = 60000\n");
     gate.up();
     (gate, recorder)
 }
 
-/// The id of the approval that a held call of this grant waits for.
+/// The approval id of this grant's held call.
 pub(crate) fn held(gate: &Gate, grant: &str) -> String {
     let mut id = None;
     until("the call is held", Duration::from_secs(10), || {
@@ -124,11 +124,11 @@ pub(crate) fn held(gate: &Gate, grant: &str) -> String {
     id.unwrap()
 }
 
-/// Something that the owner does to a grant.
+/// An action of the owner on a grant.
 type Act<'a> = &'a dyn Fn(&str);
 
 #[test]
-fn a_held_call_is_judged_by_what_is_in_force_when_it_goes_on() {
+fn a_held_call_is_judged_by_the_policy_at_its_resumption() {
     let (gate, recorder) = that_holds();
     let mut denies = rules();
     denies["tools"]["pay"] = json!({ "action": "deny", "reason": "not any more" });
@@ -136,7 +136,7 @@ fn a_held_call_is_judged_by_what_is_in_force_when_it_goes_on() {
     edited["description"] = json!("another version");
     let changed: Vec<Value> = TOOLS.iter().map(|name| tool(name, "not as it was")).collect();
     let watcher = gate.client(&gate.grant("watcher", &["rec=rules"]), "/mcp/rec");
-    // What the owner does while the call waits, and the code of the refusal that follows.
+    // The owner's action while the call waits, and the code of the denial that follows.
     let acts: [(&str, Act<'_>, Value); 4] = [
         ("denied", &|_| gate.policy("rules", &denies), json!("denied_by_rule")),
         ("edited", &|_| gate.policy("rules", &edited), json!("approval_expired")),
@@ -145,7 +145,7 @@ fn a_held_call_is_judged_by_what_is_in_force_when_it_goes_on() {
             "changed",
             &|_| {
                 recorder.set_tools(changed.clone());
-                // It fails like `diff` when there is something to show.
+                // It exits with 1, like `diff`, when there is a difference.
                 gate.cli(&["server", "pins", "rec", "--look"]);
                 until("the gate knows", Duration::from_secs(5), || {
                     !watcher.call("echo", &json!({})).passed()
@@ -158,7 +158,7 @@ fn a_held_call_is_judged_by_what_is_in_force_when_it_goes_on() {
         gate.policy("rules", &rules());
         let client = gate.client(&gate.grant(label, &["rec=rules"]), "/mcp/rec");
         for message in [call("pay", &json!({})), with_progress(call("pay", &json!({})))] {
-            // A stream of a revoked grant is cut off, and a changed tool stays changed.
+            // A stream of a revoked grant is closed, and a changed tool stays changed.
             let is_told = message["params"]["_meta"].is_object();
             if is_told && ["revoked", "changed"].contains(&label) {
                 continue;
@@ -185,7 +185,7 @@ fn with_progress(mut call: Value) -> Value {
 }
 
 #[test]
-fn a_held_call_that_its_client_took_back_does_not_go_on() {
+fn a_held_call_that_its_client_cancelled_does_not_resume() {
     let (gate, recorder) = that_holds();
     let client = gate.client(&gate.grant("fickle", &["rec=rules"]), "/mcp/rec").with_session();
     let nonce = |nonce: &str| call("pay", &json!({ "nonce": nonce }));
@@ -220,7 +220,7 @@ fn p38_every_denial_names_its_rule_its_reason_and_its_row() {
     let mut gate = Gate::new();
     let names = ["echo", "limited", "secret", "pay", "unlisted", "hidden", "changed"];
     let recorder = Recorder::new(&names);
-    gate.furnish(&recorder);
+    gate.set_up(&recorder);
     gate.policy("strict", &json!({
         "version": "1",
         "default": "deny",
@@ -272,17 +272,17 @@ fn p38_every_denial_names_its_rule_its_reason_and_its_row() {
         let row = rows.iter().find(|row| row["seq"] == denial["audit_id"]);
         let row = row.unwrap_or_else(|| panic!("no row for {text}"));
         assert_ne!(row["decision"], "admitted");
-        assert!(!text.contains("hunter2"), "the argument is not told again: {text}");
+        assert!(!text.contains("hunter2"), "the argument is not repeated: {text}");
         whole += 1;
     }
     println!("P38: {whole} of {} denials name rule, reason and row", answers.len());
 }
 
 #[test]
-fn an_approval_does_not_fit_a_definition_that_changed_meanwhile() {
+fn an_approval_does_not_match_a_changed_definition() {
     let mut gate = Gate::new();
     let recorder = Recorder::new(&["pay"]);
-    // The list is read anew as soon as may be.
+    // The list is refreshed as often as possible.
     gate.settings(&format!(
         "[limits]\napproval_hold_seconds = 0\n[servers.rec]\nurl = \"{}\"\npins_fresh_seconds = 0\n",
         recorder.url()
@@ -303,7 +303,7 @@ fn an_approval_does_not_fit_a_definition_that_changed_meanwhile() {
         id
     };
     let first = approved();
-    recorder.set_tools(vec![tool("pay", "now to somebody else")]);
+    recorder.set_tools(vec![tool("pay", "now to another person")]);
     until("the change is seen", Duration::from_secs(20), || {
         client.call("pay", &json!({ "nonce": "something else" }));
         !gate.cli(&["server", "pins", "rec"]).status.success()
@@ -315,10 +315,10 @@ fn an_approval_does_not_fit_a_definition_that_changed_meanwhile() {
     assert!(client.call("pay", &json!({})).passed());
 }
 
-/// What a client hears of a tool, without what tells any two calls apart.
+/// The response about a tool, without the parts that differ in every call.
 fn told(client: &Client, tool: &str, arguments: &Value, modern: bool) -> (u16, Value) {
     let mut client = client.clone();
-    let name = if client.path == "/mcp" { format!("rec.{tool}") } else { tool.to_owned() };
+    let name = if client.path == "/mcp" { format!("rec__{tool}") } else { tool.to_owned() };
     let mut message = call(&name, arguments);
     if modern {
         message["params"]["_meta"] = json!({
@@ -346,7 +346,7 @@ fn a_hidden_tool_is_answered_like_one_that_does_not_exist() {
     let mut secret = tool("get_secret", "its schema names a header, which must not tell of it");
     secret["inputSchema"]["properties"]["nonce"]["x-mcp-header"] = json!("Nonce");
     recorder.set_tools(vec![tool("echo", "echo"), secret]);
-    gate.furnish(&recorder);
+    gate.set_up(&recorder);
     let rule = json!({ "conditions": [{ "path": "args.nonce", "op": "eq", "value": "x" }] });
     let policies = [
         json!({ "default": "deny", "tools": { "echo": {} } }),
@@ -383,13 +383,13 @@ fn a_hidden_tool_is_answered_like_one_that_does_not_exist() {
     assert_eq!(recorder.calls(), Vec::<String>::new());
 }
 
-/// A name that no list showed is made up, but one that a page of a list has just shown is not.
+/// A name that no list has is unknown, but one that a page of a list has just shown is not.
 #[test]
 fn a_new_tool_can_be_called_as_soon_as_a_list_showed_it() {
     let mut gate = Gate::new();
     let recorder = Recorder::new(&[]);
     recorder.set_tools(vec![tool("echo", "echo"), tool("other", "other")]);
-    // Nothing but what passes tells the gate of news.
+    // The gate learns of changes only from forwarded messages.
     let url = recorder.url();
     gate.settings(&format!("[servers.rec]\nurl = \"{url}\"\npins_fresh_seconds = 60\n"));
     gate.policy("tolerant", &json!({ "version": "1", "default": "allow", "on_change": "allow" }));
@@ -411,7 +411,7 @@ fn a_new_tool_can_be_called_as_soon_as_a_list_showed_it() {
 }
 
 #[test]
-fn a_question_that_ends_while_its_call_is_held_is_told_as_ended() {
+fn an_approval_that_expires_while_its_call_is_held_is_reported() {
     let mut gate = Gate::new();
     let recorder = Recorder::new(&["pay"]);
     let ask = json!({ "conditions": [], "timeout": "1s" });
@@ -428,7 +428,7 @@ fn a_question_that_ends_while_its_call_is_held_is_told_as_ended() {
 }
 
 #[test]
-fn an_approval_that_fits_no_call_any_more_says_so() {
+fn an_approval_that_matches_no_call_is_reported() {
     let (gate, _recorder, client) = Gate::with_recorder();
     let asked = |nonce: &str| {
         let denial = client.call("pay", &json!({ "nonce": nonce })).denial();
@@ -440,7 +440,11 @@ fn an_approval_that_fits_no_call_any_more_says_so() {
         let output = gate.cli(&["approvals", "approve", "--yes", id]);
         assert!(output.status.success());
         let warned = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(shown["void"].is_string(), warned.contains("fits no call any more"), "{warned}");
+        assert_eq!(
+            shown["void"].is_string(),
+            warned.contains("this approval matches no call"),
+            "{warned}"
+        );
         warned
     };
     assert_eq!(asked("as it was"), asked("as it was"));
@@ -450,7 +454,7 @@ fn an_approval_that_fits_no_call_any_more_says_so() {
     let mut newer = rules();
     newer["description"] = json!("changed");
     gate.policy("rules", &newer);
-    assert!(told(&first).contains("judged by `rules@2`"));
+    assert!(told(&first).contains("is now judged by `rules@2`"));
     gate.run(&["grant", "revoke", "agent"]);
     assert!(told(&second).contains("grant `agent` is gone"));
 }
@@ -482,8 +486,29 @@ fn a_server_that_is_down_is_named_in_the_list_of_all() {
     assert_eq!(all.send(&list).json()["result"].get("_meta"), None);
     gate.run(&["grant", "policy", "agent", "down", "rules"]);
     let found = all.send(&list).json()["result"].clone();
-    assert_eq!(found["_meta"], json!({ "tollgate/left_out": ["down"] }), "{found}");
+    assert_eq!(found["_meta"]["tollgate/left_out"], json!(["down"]), "{found}");
+    let why = found["_meta"]["tollgate/left_out_reasons"]["down"].as_str().unwrap();
+    assert!(why.contains("refused"), "{found}");
     assert_eq!(found["tools"].as_array().unwrap().len(), TOOLS.len(), "{found}");
+}
+
+/// An empty list would be misleading.
+#[test]
+fn a_list_of_all_servers_is_an_error_when_none_of_them_answers() {
+    let (gate, _recorder, _) = Gate::with_recorder();
+    for (name, port) in [("down", 9), ("gone", 10)] {
+        let url = format!("http://127.0.0.1:{port}/mcp");
+        gate.run(&["server", "add", name, "--no-connect", "--url", &url]);
+    }
+    let token = gate.grant("none", &["down=rules", "gone=rules"]);
+    let client = gate.client(&token, "/mcp");
+    for method in ["tools/list", "prompts/list", "resources/list"] {
+        let list = json!({ "jsonrpc": "2.0", "id": 1, "method": method });
+        let found = client.send(&list).json();
+        let words = found["error"]["message"].as_str().unwrap_or_else(|| panic!("{found}"));
+        assert!(words.contains(method), "{found}");
+        assert!(words.contains("`down`: ") && words.contains("`gone`: "), "{found}");
+    }
 }
 
 /// The names of all tools, page by page.
@@ -502,9 +527,9 @@ fn listed(client: &Client) -> Vec<String> {
     }
 }
 
-/// What waits for a human is bounded on disk, and goes when its approval is over.
+/// Parked calls have a limit on disk, and are deleted when their approval ends.
 #[test]
-fn calls_that_wait_do_not_fill_the_disk_and_leave_it_when_they_are_over() {
+fn parked_calls_have_a_disk_limit_and_are_deleted_when_they_end() {
     let (gate, _recorder, client) = Gate::with_recorder();
     let large = vec!["x".repeat(64 << 10); 48];
     let mut waiting = Vec::new();

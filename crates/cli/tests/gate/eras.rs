@@ -1,4 +1,4 @@
-//! Clients and servers of different eras, and what they tell and ask each other beside calls.
+//! Clients and servers of different eras: notifications, server requests and subscriptions.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -7,21 +7,21 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::door::Client;
-use crate::world::{Gate, until};
+use crate::http_client::Client;
+use crate::test_gate::{Gate, until};
 
 const PEER: &str = include_str!("peer.py");
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 
-/// A gate in front of the server of `peer.py`, which ends with it.
-pub(crate) struct Stage {
+/// A gate in front of the server of `peer.py`, which ends with the test.
+pub(crate) struct PeerGate {
     pub(crate) gate: Gate,
     pub(crate) client: Client,
     pub(crate) server: Option<(Child, String)>,
 }
 
-impl Drop for Stage {
+impl Drop for PeerGate {
     fn drop(&mut self) {
         if let Some((server, _)) = &mut self.server {
             let _ = server.kill();
@@ -39,13 +39,13 @@ fn rules() -> Value {
     })
 }
 
-/// The server as a process of the gate.
-pub(crate) fn stage(era: &str) -> Stage {
-    stage_under(era, &rules(), "")
+/// With the server as a child process of the gate.
+pub(crate) fn peer_gate(era: &str) -> PeerGate {
+    peer_gate_with(era, &rules(), "")
 }
 
-/// The same under these rules and settings.
-pub(crate) fn stage_under(era: &str, rules: &Value, settings: &str) -> Stage {
+/// The same with this policy and these settings.
+pub(crate) fn peer_gate_with(era: &str, rules: &Value, settings: &str) -> PeerGate {
     let mut gate = Gate::new();
     let script = script(&gate);
     gate.policy("rules", rules);
@@ -54,11 +54,11 @@ pub(crate) fn stage_under(era: &str, rules: &Value, settings: &str) -> Stage {
     let token = gate.grant("agent", &["peer=rules"]);
     gate.up();
     let client = gate.client(&token, "/mcp/peer");
-    Stage { gate, client, server: None }
+    PeerGate { gate, client, server: None }
 }
 
-/// The older server over HTTP, which asks on its own stream and answers calls in this way.
-pub(crate) fn stage_over_http(answers: Answers) -> Stage {
+/// With the older server over HTTP, which sends requests on its own stream and answers calls like this.
+pub(crate) fn peer_gate_over_http(answers: Answers) -> PeerGate {
     let mut gate = Gate::new();
     let (server, port) = served(&gate, "0", answers);
     gate.policy("rules", &rules());
@@ -67,7 +67,7 @@ pub(crate) fn stage_over_http(answers: Answers) -> Stage {
     let token = gate.grant("agent", &["peer=rules"]);
     gate.up();
     let client = gate.client(&token, "/mcp/peer");
-    Stage { gate, client, server: Some((server, port)) }
+    PeerGate { gate, client, server: Some((server, port)) }
 }
 
 /// How a server over HTTP answers a call.
@@ -77,7 +77,7 @@ pub(crate) enum Answers {
     InOneMessage,
 }
 
-/// The older server at a port, and which one that is.
+/// Starts the older server on a port; returns the port.
 fn served(gate: &Gate, port: &str, answers: Answers) -> (Child, String) {
     let plain = match answers {
         Answers::InAStream => None,
@@ -108,12 +108,12 @@ pub(crate) fn newer(method: &str, params: &Value, capabilities: &Value) -> Value
     message
 }
 
-/// Sends a request of the newer era and gives its last message.
+/// Sends a request of the newer era and returns the last message.
 pub(crate) fn ask(client: &Client, message: &Value) -> Value {
     all(client, message).pop().expect("an answer")
 }
 
-/// The same with all that came.
+/// The same with all messages.
 pub(crate) fn all(client: &Client, message: &Value) -> Vec<Value> {
     let mut client = client.clone();
     let params = &message["params"];
@@ -127,7 +127,7 @@ pub(crate) fn all(client: &Client, message: &Value) -> Vec<Value> {
     messages(&client, message)
 }
 
-/// Sends a message and reads the stream or the one message that comes back.
+/// Sends a message and reads the stream or the single message of the response.
 fn messages(client: &Client, message: &Value) -> Vec<Value> {
     let answer = client.send(message);
     let text = answer.text();
@@ -139,7 +139,7 @@ fn messages(client: &Client, message: &Value) -> Vec<Value> {
         .collect()
 }
 
-/// What a tool said, as the server wrote it.
+/// The text of a tool's result, parsed.
 pub(crate) fn said(answer: &Value) -> Value {
     let text = answer["result"]["content"][0]["text"].as_str();
     text.map_or(Value::Null, |text| serde_json::from_str(text).unwrap())
@@ -165,7 +165,7 @@ pub(crate) fn request(method: &str, params: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params })
 }
 
-/// Calls in a session, accepts whatever is asked, and gives all that came.
+/// Calls in a session, accepts every server request, and returns all messages.
 pub(crate) fn conversed(client: &Client, message: &Value) -> Vec<Value> {
     let mut stream = TcpStream::connect(("127.0.0.1", client.port)).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -191,12 +191,12 @@ pub(crate) fn conversed(client: &Client, message: &Value) -> Vec<Value> {
     came
 }
 
-/// Listens with the newer era's one long request, until its first message.
+/// Opens a subscription of the newer era and reads its first message.
 pub(crate) fn listened(client: &Client, notifications: &Value) -> (BufReader<TcpStream>, Value) {
     listened_with(client, notifications, &json!({}))
 }
 
-/// The same of a client with these capabilities.
+/// The same with these capabilities.
 pub(crate) fn listened_with(
     client: &Client,
     notifications: &Value,
@@ -225,27 +225,27 @@ pub(crate) fn event(reader: &mut BufReader<TcpStream>) -> Value {
 }
 
 #[test]
-fn a_client_hears_only_of_resources_that_its_policy_lets_it_have() {
+fn a_client_gets_updates_only_of_resources_that_its_policy_allows() {
     for era in ["modern", "legacy"] {
-        let stage = stage(era);
+        let peer = peer_gate(era);
         for path in ["/mcp/peer", "/mcp"] {
-            let client = Client { path: path.to_owned(), ..stage.client.clone() };
+            let client = Client { path: path.to_owned(), ..peer.client.clone() };
             let both = json!({ "resourceSubscriptions": ["res://closed", "res://open"] });
             let (_stream, ack) = listened(&client, &both);
             let heard = &ack["params"]["notifications"]["resourceSubscriptions"];
             assert_eq!(heard, &json!(["res://open"]), "{era} {path}: {ack}");
         }
     }
-    let stage = stage("modern");
+    let peer = peer_gate("modern");
     let both = json!({ "resourceSubscriptions": ["res://closed", "res://open"] });
-    let (mut stream, _) = listened(&stage.client, &both);
-    ask(&stage.client, &newer("tools/call", &json!({ "name": "touch" }), &json!({})));
+    let (mut stream, _) = listened(&peer.client, &both);
+    ask(&peer.client, &newer("tools/call", &json!({ "name": "touch" }), &json!({})));
     assert_eq!(event(&mut stream)["params"]["uri"], "res://open");
 }
 
 #[test]
-fn what_a_client_wants_to_hear_has_one_meaning() {
-    let stage = stage("modern");
+fn ambiguous_subscriptions_are_refused() {
+    let peer = peer_gate("modern");
     for notifications in [
         json!({ "resourceSubscriptions": "res://closed" }),
         json!({ "ResourceSubscriptions": ["res://closed"] }),
@@ -253,7 +253,7 @@ fn what_a_client_wants_to_hear_has_one_meaning() {
     ] {
         let listen =
             newer("subscriptions/listen", &json!({ "notifications": notifications }), &json!({}));
-        let refused = ask(&stage.client, &listen);
+        let refused = ask(&peer.client, &listen);
         assert_eq!(refused["error"]["code"], -32602, "{notifications}: {refused}");
         assert!(refused["error"]["data"]["audit_id"].is_u64(), "{refused}");
     }
@@ -262,8 +262,8 @@ fn what_a_client_wants_to_hear_has_one_meaning() {
 #[test]
 fn an_older_client_subscribes_at_the_address_of_all_servers() {
     for era in ["modern", "legacy"] {
-        let stage = stage(era);
-        let client = Client { path: "/mcp".to_owned(), ..stage.client.clone() };
+        let peer = peer_gate(era);
+        let client = Client { path: "/mcp".to_owned(), ..peer.client.clone() };
         let client = older(&client, &json!({}));
         for (uri, error) in [("res://open", None), ("res://closed", Some(-31003))] {
             let answer =
@@ -274,23 +274,23 @@ fn an_older_client_subscribes_at_the_address_of_all_servers() {
 }
 
 #[test]
-fn an_older_server_that_asks_on_its_own_stream_asks_the_newer_client_that_calls() {
+fn a_server_request_on_an_older_servers_stream_reaches_the_calling_newer_client() {
     for answers in [Answers::InAStream, Answers::InOneMessage] {
-        let stage = stage_over_http(answers);
+        let peer = peer_gate_over_http(answers);
         let takes = json!({ "elicitation": { "form": {} } });
         let call = newer("tools/call", &json!({ "name": "form", "arguments": {} }), &takes);
-        let asked = ask(&stage.client, &call);
+        let asked = ask(&peer.client, &call);
         let again = answered(&call, &asked, &json!({ "action": "accept", "content": "bob" }));
-        assert_eq!(said(&ask(&stage.client, &again))["content"], "bob", "{answers:?}");
+        assert_eq!(said(&ask(&peer.client, &again))["content"], "bob", "{answers:?}");
 
         let unable = newer("tools/call", &json!({ "name": "form" }), &json!({}));
-        let nobody = ask(&stage.client, &unable);
-        assert_eq!(said(&nobody)["code"], -32601, "nobody to be asked: {nobody}");
-        stage.gate.verify();
+        let refused = ask(&peer.client, &unable);
+        assert_eq!(said(&refused)["code"], -32601, "no client can answer: {refused}");
+        peer.gate.verify();
     }
 }
 
-/// The next round of a call, which brings one answer to what was asked.
+/// The next round of a call, with one input response.
 pub(crate) fn answered(call: &Value, asked: &Value, answer: &Value) -> Value {
     assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
     let key = asked["result"]["inputRequests"].as_object().unwrap().keys().next().unwrap();
@@ -301,9 +301,9 @@ pub(crate) fn answered(call: &Value, asked: &Value, answer: &Value) -> Value {
 }
 
 #[test]
-fn an_older_server_that_asks_before_it_answers_at_all_asks_the_older_client_on_its_stream() {
-    let stage = stage_over_http(Answers::InOneMessage);
-    let client = older(&stage.client, &json!({ "elicitation": {} }));
+fn a_server_request_before_the_response_reaches_the_older_client_on_its_stream() {
+    let peer = peer_gate_over_http(Answers::InOneMessage);
+    let client = older(&peer.client, &json!({ "elicitation": {} }));
     let mut stream = BufReader::new(client.open("GET"));
     stream.get_ref().set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let form = request("tools/call", &json!({ "name": "form", "arguments": {} }));
@@ -319,24 +319,24 @@ fn an_older_server_that_asks_before_it_answers_at_all_asks_the_older_client_on_i
 }
 
 #[test]
-fn a_log_message_beside_a_call_does_not_end_its_stream() {
-    let stage = stage_over_http(Answers::InAStream);
+fn a_log_message_during_a_call_does_not_end_its_stream() {
+    let peer = peer_gate_over_http(Answers::InAStream);
     let mut call = newer("tools/call", &json!({ "name": "logs" }), &json!({}));
     call["params"]["_meta"]["progressToken"] = json!("t");
     call["params"]["_meta"]["io.modelcontextprotocol/logLevel"] = json!("debug");
-    let came = all(&stage.client, &call);
+    let came = all(&peer.client, &call);
     let methods: Vec<_> = came.iter().filter_map(|message| message["method"].as_str()).collect();
     assert_eq!(methods, ["notifications/message", "notifications/progress"], "{came:?}");
     assert_eq!(said(came.last().unwrap()), "logged", "{came:?}");
 }
 
 #[test]
-fn an_older_server_may_ask_all_that_a_newer_client_takes_and_nothing_else() {
+fn an_older_server_may_request_only_what_a_newer_client_supports() {
     let all = json!({ "elicitation": { "form": {}, "url": {} }, "sampling": { "tools": {} } });
     let least = json!({ "elicitation": {}, "sampling": {} });
-    let stage = stage("legacy");
+    let peer = peer_gate("legacy");
     let call = |tool: &str, takes: &Value| {
-        ask(&stage.client, &newer("tools/call", &json!({ "name": tool, "arguments": {} }), takes))
+        ask(&peer.client, &newer("tools/call", &json!({ "name": tool, "arguments": {} }), takes))
     };
     let told = said(&call("capabilities", &least));
     assert!(told["elicitation"]["url"].is_object(), "{told}");
@@ -360,32 +360,32 @@ fn an_older_server_may_ask_all_that_a_newer_client_takes_and_nothing_else() {
 }
 
 #[test]
-fn an_older_server_of_all_clients_asks_the_one_that_can_be_asked() {
-    let stage = stage("legacy");
-    check_asks_the_one_that_can_be_asked(&stage);
-    let stage = stage_over_http(Answers::InOneMessage);
-    check_asks_the_one_that_can_be_asked(&stage);
+fn a_shared_older_server_asks_the_client_that_can_answer() {
+    let peer = peer_gate("legacy");
+    check_asks_the_client_that_can_answer(&peer);
+    let peer = peer_gate_over_http(Answers::InOneMessage);
+    check_asks_the_client_that_can_answer(&peer);
 }
 
-fn check_asks_the_one_that_can_be_asked(stage: &Stage) {
+fn check_asks_the_client_that_can_answer(peer: &PeerGate) {
     let takes = json!({ "elicitation": {} });
     let form = json!({ "name": "form", "arguments": { "after_hold": true } });
     let form = newer("tools/call", &form, &takes);
     let hold = newer("tools/call", &json!({ "name": "hold" }), &json!({}));
     std::thread::scope(|scope| {
-        let asked = scope.spawn(|| ask(&stage.client, &form));
-        // It comes later and is under way when the server asks.
-        let other = scope.spawn(|| ask(&stage.client, &hold));
+        let asked = scope.spawn(|| ask(&peer.client, &form));
+        // It comes later and is in flight when the server sends its request.
+        let other = scope.spawn(|| ask(&peer.client, &hold));
         let again = answered(&form, &asked.join().unwrap(), &json!({ "action": "decline" }));
-        assert_eq!(said(&ask(&stage.client, &again))["action"], "decline");
+        assert_eq!(said(&ask(&peer.client, &again))["action"], "decline");
         assert_eq!(said(&other.join().unwrap()), "held");
     });
 }
 
 #[test]
-fn a_call_that_an_older_client_takes_back_ends_at_a_newer_server_that_goes_on_talking() {
-    let stage = stage("modern");
-    let client = older(&stage.client, &json!({}));
+fn a_call_cancelled_by_an_older_client_ends_at_a_newer_server_that_keeps_sending() {
+    let peer = peer_gate("modern");
+    let client = older(&peer.client, &json!({}));
     let chatter = json!({ "name": "chatter", "_meta": { "progressToken": "t" } });
     let mut stream = TcpStream::connect(("127.0.0.1", client.port)).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
@@ -402,9 +402,9 @@ fn a_call_that_an_older_client_takes_back_ends_at_a_newer_server_that_goes_on_ta
 }
 
 #[test]
-fn an_older_client_hears_of_progress_in_every_round_of_a_newer_server() {
-    let stage = stage("modern");
-    let client = older(&stage.client, &json!({ "elicitation": {} }));
+fn an_older_client_gets_progress_in_every_round_of_a_newer_server() {
+    let peer = peer_gate("modern");
+    let client = older(&peer.client, &json!({ "elicitation": {} }));
     let steps = json!({ "name": "steps", "_meta": { "progressToken": "t" } });
     let came = conversed(&client, &request("tools/call", &steps));
     let progress = came.iter().filter(|message| message["method"] == "notifications/progress");
@@ -414,20 +414,20 @@ fn an_older_client_hears_of_progress_in_every_round_of_a_newer_server() {
 }
 
 #[test]
-fn a_newer_server_that_never_comes_to_an_end_does_not_keep_the_gate_at_it() {
-    let stage = stage("modern");
-    let client = older(&stage.client, &json!({ "elicitation": {} }));
+fn a_newer_server_that_never_finishes_its_rounds_is_stopped() {
+    let peer = peer_gate("modern");
+    let client = older(&peer.client, &json!({ "elicitation": {} }));
     let answer = client.send(&request("tools/call", &json!({ "name": "endless" }))).json();
     assert_eq!(answer["error"]["code"], -31052, "{answer}");
 }
 
 #[test]
 fn a_log_level_at_the_address_of_all_servers_reaches_older_ones() {
-    // A log level is no tool, so it follows the policy's default.
-    let stage = stage_under("legacy", &json!({ "version": "1", "default": "allow" }), "");
-    let client = Client { path: "/mcp".to_owned(), ..stage.client.clone() };
+    // A log level is not a tool, so the policy's default applies.
+    let peer = peer_gate_with("legacy", &json!({ "version": "1", "default": "allow" }), "");
+    let client = Client { path: "/mcp".to_owned(), ..peer.client.clone() };
     let level = |name: &str| request("logging/setLevel", &json!({ "level": name }));
-    let told = request("tools/call", &json!({ "name": "peer.level" }));
+    let told = request("tools/call", &json!({ "name": "peer__level" }));
 
     let before = older(&client, &json!({}));
     assert!(before.send(&level("error")).json()["result"].is_object());
@@ -437,9 +437,9 @@ fn a_log_level_at_the_address_of_all_servers_reaches_older_ones() {
 }
 
 #[test]
-fn a_server_that_was_started_again_is_heard_again() {
-    let mut stage = stage_over_http(Answers::InAStream);
-    let client = older(&stage.client, &json!({}));
+fn notifications_of_a_restarted_server_are_delivered_again() {
+    let mut peer = peer_gate_over_http(Answers::InAStream);
+    let client = older(&peer.client, &json!({}));
     let mut stream = BufReader::new(client.open("GET"));
     stream.get_ref().set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let touch = request("tools/call", &json!({ "name": "touch" }));
@@ -456,15 +456,15 @@ fn a_server_that_was_started_again_is_heard_again() {
     let subscribe = request("resources/subscribe", &json!({ "uri": "res://open" }));
     assert!(client.send(&subscribe).json()["result"].is_object());
 
-    let (mut server, port) = stage.server.take().unwrap();
+    let (mut server, port) = peer.server.take().unwrap();
     server.kill().unwrap();
     server.wait().unwrap();
     let unheard = |row: &Value| row["method"] == "(stream)" && row["outcome"] == "error";
     until("the gate misses the server", Duration::from_secs(20), || {
-        stage.gate.rows().iter().any(unheard)
+        peer.gate.rows().iter().any(unheard)
     });
-    stage.server = Some(served(&stage.gate, &port, Answers::InAStream));
-    // What was under way when the server ended may still be there.
+    peer.server = Some(served(&peer.gate, &port, Answers::InAStream));
+    // Messages from before the server's exit may still arrive.
     while stream.buffer().contains(&b'd') {
         event(&mut stream);
     }
@@ -475,13 +475,13 @@ fn a_server_that_was_started_again_is_heard_again() {
 }
 
 #[test]
-fn a_newer_server_that_starts_slowly_is_not_taken_for_an_older_one_for_good() {
-    let stage = stage("late");
+fn a_slow_start_does_not_fix_the_era_of_a_newer_server() {
+    let peer = peer_gate("late");
     let call = newer("tools/call", &json!({ "name": "touch" }), &json!({}));
-    assert_eq!(said(&ask(&stage.client, &call)), "touched");
+    assert_eq!(said(&ask(&peer.client, &call)), "touched");
 }
 
-/// The gate as a command of a client.
+/// `tollgate stdio` as a client's child process.
 struct Piped {
     child: Child,
     input: ChildStdin,
@@ -493,7 +493,7 @@ impl Piped {
         writeln!(self.input, "{message}").unwrap();
     }
 
-    /// Makes the server have news, and says whether any came before the answer to a later request.
+    /// Triggers a notification, and returns whether it came before the response to a later request.
     fn hears_of_a_touch(&mut self) -> bool {
         let touch = newer("tools/call", &json!({ "name": "touch" }), &json!({}));
         let list = newer("tools/list", &json!({}), &json!({}));
@@ -520,10 +520,10 @@ impl Piped {
 }
 
 #[test]
-fn a_client_on_standard_streams_takes_its_subscription_back() {
+fn a_client_on_stdio_cancels_its_subscription() {
     for era in ["modern", "legacy"] {
-        let stage = stage(era);
-        let mut command = stage.gate.command();
+        let peer = peer_gate(era);
+        let mut command = peer.gate.command();
         command.args(["stdio", "peer", "--grant", "agent"]);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());

@@ -1,11 +1,11 @@
-//! Headers that mirror arguments: a server gets those that its tools declare, made from the body, and no
-//! others; a tool that declares impossible ones is not listed.
+//! Headers that mirror arguments: a server gets only those that its tools declare, computed from the body; a
+//! tool that declares impossible ones is not listed.
 
 use serde_json::{Value, json};
 
-use crate::door::Client;
+use crate::http_client::Client;
 use crate::recorder::{Manner, Recorder, tool};
-use crate::world::Gate;
+use crate::test_gate::Gate;
 
 fn world(tools: Vec<Value>) -> (Gate, Recorder, String) {
     let mut gate = Gate::new();
@@ -36,7 +36,7 @@ fn meta() -> Value {
 fn a_header_that_no_tool_declares_reaches_no_server() {
     let declared = json!({ "type": "string", "x-mcp-header": "Region" });
     let (gate, recorder, token) = world(vec![with_header("echo", &declared), tool("plain", "x")]);
-    for (path, prefix) in [("/mcp/rec", ""), ("/mcp", "rec.")] {
+    for (path, prefix) in [("/mcp/rec", ""), ("/mcp", "rec__")] {
         for (name, arguments) in [("echo", json!({ "region": "eu" })), ("plain", json!({}))] {
             let name = format!("{prefix}{name}");
             let mut headers = format!(

@@ -1,5 +1,5 @@
-//! Messages, requests and connections that mean harm: refused with a reason, recorded, and the gate
-//! goes on. The tables are `bodies.txt` and `requests.txt`.
+//! Hostile messages, requests and connections: refused with a reason, recorded, and the gate keeps
+//! running. The tables are `bodies.txt` and `requests.txt`.
 
 use std::collections::HashSet;
 use std::fs;
@@ -11,10 +11,10 @@ use std::time::Duration;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use serde_json::{Value, json};
 
-use crate::door::{Client, exchange};
+use crate::http_client::{Client, exchange};
 use crate::recorder::Recorder;
 use crate::running::with_child;
-use crate::world::{Gate, number, until};
+use crate::test_gate::{Gate, number, until};
 
 const BODIES: &str = include_str!("bodies.txt");
 const REQUESTS: &str = include_str!("requests.txt");
@@ -25,7 +25,7 @@ pub(crate) fn table(text: &str, columns: usize) -> impl Iterator<Item = Vec<&str
     lines.map(move |line| line.splitn(columns, " | ").collect())
 }
 
-/// `%XX` is a byte, `%(N:text)` is text N times; inside, `%XX` counts as well.
+/// `%XX` is a byte, `%(N:text)` is text N times, in which `%XX` is a byte, too.
 pub(crate) fn expand(text: &str) -> Vec<u8> {
     let mut out = Vec::new();
     let mut rest = text;
@@ -51,7 +51,7 @@ fn audit_id(answer: &Value) -> Option<u64> {
     in_result.as_u64().or_else(|| answer["error"]["data"]["audit_id"].as_u64())
 }
 
-/// The protocol itself says what stands beside an unsupported version.
+/// The protocol defines the error data of an unsupported version.
 fn names_its_row(answer: &Value) -> bool {
     audit_id(answer).is_some() || answer["error"]["code"] == -32022
 }
@@ -60,14 +60,14 @@ fn seqs(gate: &Gate) -> HashSet<u64> {
     gate.decisions().iter().filter_map(|row| row["seq"].as_u64()).collect()
 }
 
-/// Requests that rows tell of: repeats without a grant share one.
+/// Requests that have a row: repeated ones without a grant share one.
 fn counted(gate: &Gate) -> usize {
     let count = |row: &Value| row["count"].as_u64().unwrap_or(1);
     usize::try_from(gate.decisions().iter().map(count).sum::<u64>()).unwrap()
 }
 
 #[test]
-fn p22_messages_without_one_meaning_are_refused_over_http() {
+fn p22_ambiguous_messages_are_refused_over_http() {
     let (gate, recorder, client) = Gate::with_recorder();
     let (before, seen) = (seqs(&gate).len(), recorder.calls().len());
     let (mut sent, mut ids) = (0, Vec::new());
@@ -85,7 +85,7 @@ fn p22_messages_without_one_meaning_are_refused_over_http() {
     println!("P22: {sent} hostile messages over HTTP, {} rows, 0 passed on", rows.len() - before);
     assert_eq!(rows.len() - before, sent);
     assert!(ids.iter().all(|id| rows.contains(id)));
-    assert!(client.call("echo", &json!({})).passed(), "the gate goes on");
+    assert!(client.call("echo", &json!({})).passed(), "the gate keeps running");
     assert!(!gate.log().contains("panicked"), "{}", gate.log());
 }
 
@@ -106,13 +106,13 @@ fn filled(raw: &str, client: &Client) -> Vec<u8> {
 }
 
 #[test]
-fn p22_p34_p35_requests_that_do_not_belong_are_turned_away() {
+fn p22_p34_p35_hostile_requests_are_refused() {
     let (mut gate, recorder, client) = Gate::with_recorder();
     let (before, seen) = (counted(&gate), recorder.calls().len());
     let (mut must, mut elsewhere, mut names) = (0, 0, 0);
     for case in table(REQUESTS, 3) {
         let raw = filled(case[2], &client);
-        // Behind a request that made the connection another reader's.
+        // After a request that made hyper read the connection.
         let later = [&filled("GET /x HTTP/1.1~Host: {host}~~", &client)[..], &raw].concat();
         for (raw, place) in [(raw, 0), (later, 1)] {
             let all = exchange(gate.port, &raw, WAIT).nth(place);
@@ -135,21 +135,23 @@ fn p22_p34_p35_requests_that_do_not_belong_are_turned_away() {
     let modern = "POST /mcp/rec HTTP/1.1~Host: {host}~Authorization: Bearer {token}~Mcp-Protocol-Version: 2026-07-28~Mcp-Method: tools/call~Mcp-Name: echo~Content-Type: application/json~Connection: close~Content-Length: {mlen}~~{modern}";
     let good = exchange(gate.port, &filled(modern, &client), WAIT);
     assert!(good.passed(), "the same with headers that agree passes: {}", good.text());
-    // Those without a grant share rows, which are all written when the gate ends.
+    // Requests without a grant share rows, which are all written when the gate stops.
     gate.stop();
     let rows = counted(&gate) - before - 1;
     println!("P22: {must} hostile requests, {rows} in rows, 0 passed on");
-    println!("P34: {names} cases of Host and Origin turned away");
+    println!("P34: {names} cases of Host and Origin refused");
     println!("P35: an agent's token on {elsewhere} other addresses: 401 or 404 each");
     assert_eq!(rows, must);
 }
 
-/// Over the table of addresses itself, so that one that is added later is tried, too.
+/// Walks the table of addresses, so that one added later is tried, too.
 #[test]
-fn p35_an_agents_token_opens_no_address_but_those_of_mcp() {
+fn p35_an_agents_token_opens_only_the_addresses_of_mcp_and_the_registry_view() {
     let (gate, recorder, client) = Gate::with_recorder();
     let (mut tried, seen) = (0, recorder.calls().len());
-    for address in gateway::addresses().filter(|address| !address.starts_with("/mcp")) {
+    let is_open =
+        |address: &str| address.starts_with("/mcp") || address.starts_with("/v0.1/servers");
+    for address in gateway::addresses().filter(|address| !is_open(address)) {
         let names =
             if address.ends_with('/') { &["", "rec", "whoop", "../mcp/rec"][..] } else { &[""] };
         for (name, method) in names.iter().flat_map(|n| METHODS.map(|method| (n, method))) {
@@ -175,10 +177,9 @@ fn p35_an_agents_token_opens_no_address_but_those_of_mcp() {
 
 const METHODS: [&str; 5] = ["GET", "HEAD", "POST", "PUT", "DELETE"];
 
-/// The schema of policies holds nothing of the owner's, so everybody may read it who may address the
-/// gate at all.
+/// The schema of policies holds no data of the owner, so it is public.
 #[test]
-fn p34_p35_the_schema_of_policies_is_public_and_nothing_else_opens_there() {
+fn p34_p35_only_the_schema_of_policies_is_public() {
     let (gate, _recorder, client) = Gate::with_recorder();
     let ask = |line: &str, more: &str| {
         let raw = format!("{line} HTTP/1.1~Host: {{host}}~{more}Connection: close~~");
@@ -213,9 +214,9 @@ fn p34_p35_the_schema_of_policies_is_public_and_nothing_else_opens_there() {
     assert_eq!(with.body, schema.body);
 }
 
-/// Whoever is known is named in the row, although the request got no further than the door.
+/// A valid token is named in the row, although the request was refused before any policy.
 #[test]
-fn p03_a_request_that_is_turned_away_names_its_grant() {
+fn p03_the_row_of_a_refused_request_names_its_grant() {
     let (gate, _recorder, client) = Gate::with_recorder();
     let elsewhere = gate.client(&client.token, "/mcp/other");
     let gone = Client { headers: "Mcp-Session-Id: gone\r\n".to_owned(), ..client.clone() };
@@ -231,10 +232,10 @@ fn p03_a_request_that_is_turned_away_names_its_grant() {
     }
 }
 
-/// The protocol lets chunks win over a length that follows them, and whoever stands in front may have
-/// read it the other way: what comes behind the chunks is then nobody's request.
+/// In HTTP, chunks take precedence over a length that follows them, but a proxy may read it differently:
+/// the bytes after the chunks could be a smuggled request.
 #[test]
-fn p22_a_length_beside_chunks_is_refused_and_nothing_is_read_behind_it() {
+fn p22_a_length_with_chunks_is_refused_and_nothing_after_it_is_read() {
     let (gate, recorder, client) = Gate::with_recorder();
     let seen = recorder.calls().len();
     let head = "POST /mcp/rec HTTP/1.1~Host: {host}~Authorization: Bearer {token}~Content-Type: application/json~";
@@ -248,12 +249,12 @@ fn p22_a_length_beside_chunks_is_refused_and_nothing_is_read_behind_it() {
         let answer = exchange(gate.port, &filled(&twice, &client), WAIT);
         assert_eq!(answer.status, 400, "{}", answer.text());
         assert_eq!(answer.header("connection").as_deref(), Some("close"), "{}", answer.text());
-        assert_eq!(recorder.calls().len(), seen, "nothing was passed on");
-        // The same on a connection that had another request before.
+        assert_eq!(recorder.calls().len(), seen, "nothing was forwarded");
+        // The same on a connection with an earlier request.
         let later = format!("GET /x HTTP/1.1~Host: {{host}}~~{twice}");
         let answer = exchange(gate.port, &filled(&later, &client), WAIT);
         assert_eq!(answer.text().matches("HTTP/1.1").count(), 1, "{}", answer.text());
-        assert_eq!(recorder.calls().len(), seen, "nothing was passed on");
+        assert_eq!(recorder.calls().len(), seen, "nothing was forwarded");
     }
 }
 
@@ -269,7 +270,7 @@ fn p34_a_public_address_needs_tls() {
 }
 
 #[test]
-fn p22_messages_without_one_meaning_are_refused_over_stdio() {
+fn p22_ambiguous_messages_are_refused_over_stdio() {
     let gate = Gate::new();
     let (_token, notes) = with_child(&gate);
     let mut child = gate
@@ -305,21 +306,21 @@ fn p22_messages_without_one_meaning_are_refused_over_stdio() {
         assert!(names_its_row(&answer), "{}: {answer}", case.0);
         sent += 1;
     }
-    assert!(!notes.with_extension("calls").exists(), "nothing was passed on");
-    let good = ask(crate::door::call("echo", &json!({})).to_string().as_bytes());
-    assert!(good.get("result").is_some(), "the gate goes on: {good}");
+    assert!(!notes.with_extension("calls").exists(), "nothing was forwarded");
+    let good = ask(crate::http_client::call("echo", &json!({})).to_string().as_bytes());
+    assert!(good.get("result").is_some(), "the gate keeps running: {good}");
     drop(input);
     assert!(child.wait().unwrap().success());
     let rows = seqs(&gate).len() - before - 1;
     let passed = fs::read_to_string(notes.with_extension("calls")).unwrap().lines().count();
-    println!("P22: {sent} hostile lines over stdio, {rows} rows, {} passed on", passed - 1);
+    println!("P22: {sent} hostile lines over stdio, {rows} rows, {} forwarded", passed - 1);
     assert_eq!((rows, passed), (sent, 1));
 }
 
-/// A client that is still writing when it is refused must not meet a closed door: many give up there and
-/// never read why.
+/// A client that is still writing when it is refused must not get a reset: many clients then never read
+/// the response.
 #[test]
-fn p22_who_sends_all_of_a_message_that_is_refused_early_hears_why() {
+fn p22_a_client_whose_message_is_refused_early_gets_the_reason() {
     let (gate, _recorder, client) = Gate::with_recorder();
     let stranger = gate.client("tg_nobody", "/mcp/rec");
     for (client, bytes, status) in [(&client, 8 << 20, "413"), (&stranger, 3 << 20, "401")] {
@@ -331,23 +332,23 @@ fn p22_who_sends_all_of_a_message_that_is_refused_early_hears_why() {
         stream.read_to_string(&mut answer).unwrap();
         assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
     }
-    println!("P22: 2 large messages refused before their end, and the client heard why");
+    println!("P22: 2 large messages refused before their end, and the client got the reason");
 }
 
 /// How many threads open hostile connections.
 const OPENERS: usize = 20;
 
-/// How a connection that begins well takes its time.
+/// How a connection that begins validly is slow.
 #[derive(Clone, Copy, Debug)]
 enum Slow {
     HalfAHead,
     Silence,
-    /// So much of a message that has `of` bytes.
+    /// This much of a message that has `of` bytes.
     PartOf {
         sent: usize,
         of: usize,
     },
-    /// The same in chunks, which do not say how many will come.
+    /// The same in chunks, without a total length.
     InChunks {
         sent: usize,
     },
@@ -388,16 +389,15 @@ fn slow(client: &Client, how: Slow) -> TcpStream {
         Slow::Brackets => client.request(&vec![b'['; 1_000_000], ""),
         Slow::HalfAChunk => [with("Transfer-Encoding: chunked"), b"ff".to_vec()].concat(),
     };
-    // Whoever is turned away early cannot be written to any more.
+    // A client that is refused early may be closed for writing.
     let _ = stream.write_all(&bytes);
     stream
 }
 
-/// Opens many slow connections, several at a time: with some it takes a while until the gate reads no
-/// further. They stay open as long as what comes back.
+/// Opens many slow connections concurrently: with some it takes a while until the gate stops reading. They
+/// stay open as long as the returned streams.
 fn open_slow(gate: &Gate, how: impl Fn(usize) -> Slow + Copy + Send) -> Vec<TcpStream> {
     let hostile = &gate.client(&gate.grant("hostile", &["rec=rules"]), "/mcp/rec");
-    std::thread::sleep(Duration::from_millis(600));
     let clients = number("TOLLGATE_CLIENTS", 240);
     std::thread::scope(|scope| {
         let some = |first: usize| {
@@ -408,7 +408,7 @@ fn open_slow(gate: &Gate, how: impl Fn(usize) -> Slow + Copy + Send) -> Vec<TcpS
     })
 }
 
-/// How long a normal call takes at most.
+/// The slowest of several normal calls.
 fn slowest(client: &Client) -> Duration {
     let took = (0..20).map(|_| {
         let answer = client.call("echo", &json!({}));
@@ -418,13 +418,13 @@ fn slowest(client: &Client) -> Duration {
     took.max().unwrap()
 }
 
-/// Whoever can connect could else take the files that the store needs, and so stop everybody's calls.
+/// Otherwise connections could use up the files that the store needs, and all calls would fail.
 #[test]
 fn p23_connections_leave_open_files_for_the_calls_of_others() {
     const FILES: u64 = 128;
     let mut gate = Gate::new();
     let recorder = Recorder::new(&["echo"]);
-    let token = gate.furnish(&recorder);
+    let token = gate.set_up(&recorder);
     gate.up_within(FILES);
     let mut client = gate.client(&token, "/mcp/rec").line();
     assert!(client.call("echo", &json!({})).passed());
@@ -441,9 +441,9 @@ fn p23_connections_leave_open_files_for_the_calls_of_others() {
     println!("P23: {} connections with {FILES} open files allowed: calls pass", 2 * FILES);
 }
 
-/// A store that cannot be read for want of a file is not a damaged one.
+/// A store that cannot be read because of the limit on open files is not damaged.
 #[test]
-fn p02_too_many_open_files_are_no_damage() {
+fn p02_too_many_open_files_are_not_a_damaged_store() {
     let (gate, _recorder, client) = Gate::with_recorder();
     let mut kept = client.line();
     assert!(kept.call("echo", &json!({})).passed());
@@ -459,7 +459,7 @@ fn p02_too_many_open_files_are_no_damage() {
 }
 
 #[test]
-fn p23_slow_and_large_clients_neither_fill_the_memory_nor_stop_the_others() {
+fn p23_slow_and_large_clients_use_bounded_memory_and_block_no_others() {
     let (gate, _recorder, client) = Gate::with_recorder();
     let open = open_slow(&gate, |n| SLOW[n % SLOW.len()]);
     let (slowest, memory) = (slowest(&client), gate.rss_mib());
@@ -471,9 +471,9 @@ fn p23_slow_and_large_clients_neither_fill_the_memory_nor_stop_the_others() {
     assert!(memory < 256, "{memory} MiB");
 }
 
-/// Parts of messages of any size, because what is read into and what is kept grow in different steps.
+/// Partial messages of any size, because the read buffer and the stored bytes grow in different steps.
 #[test]
-fn p23_parts_of_messages_of_any_size_do_not_fill_the_memory() {
+fn p23_partial_messages_of_any_size_use_bounded_memory() {
     for sent in [15_000, 60_000, 150_000, 200_000, 400_000, 1_000_000] {
         let (gate, _recorder, client) = Gate::with_recorder();
         let of = 4_000_000;

@@ -1,5 +1,5 @@
-//! Who is who: policies swapped under load, grants taken back, sessions that are not shared, tools
-//! that changed.
+//! Identity: policies swapped under load, revoked grants, sessions that are not shared, and changed
+//! tools.
 
 use std::fs;
 use std::io::Read;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::recorder::tool;
-use crate::world::{Gate, TOOLS, Watch, rounds, until};
+use crate::test_gate::{Gate, TOOLS, Watch, rounds, until};
 
 /// Allows one of two tools and denies the other.
 fn one_of(allowed: &str, denied: &str) -> Value {
@@ -23,12 +23,12 @@ fn one_of(allowed: &str, denied: &str) -> Value {
 }
 
 #[test]
-fn p14_a_policy_is_swapped_whole_under_load() {
+fn p14_a_policy_is_swapped_atomically_under_load() {
     let (gate, _recorder, client) = Gate::with_recorder();
     let (first, second) = (one_of("echo", "other"), one_of("other", "echo"));
     gate.policy("rules", &first);
     let start = gate.decisions().len();
-    until("the policy is in force", Duration::from_secs(5), || {
+    until("the policy applies", Duration::from_secs(5), || {
         !client.call("other", &json!({})).passed()
     });
     let (over, dropped) = (AtomicBool::new(false), Mutex::new(0));
@@ -44,7 +44,7 @@ fn p14_a_policy_is_swapped_whole_under_load() {
                     if !answer.passed() && answer.denial()["code"] != "denied_by_rule" {
                         *dropped.lock().unwrap() += 1;
                     }
-                    // Five of these make more than five hundred calls a second, beside the swaps too.
+                    // Five of these make more than five hundred calls a second, even during the swaps.
                     thread::sleep(Duration::from_millis(5));
                 }
             });
@@ -80,7 +80,7 @@ fn p14_a_broken_file_leaves_the_old_policy() {
     let good = fs::read_to_string(gate.home.join("tollgate.toml")).unwrap();
     gate.settings(&format!("{good}\nbroken = [\n"));
     let told = until("the error is shown", Duration::from_secs(2), || {
-        gate.log().contains("what was in force stays")
+        gate.log().contains("still using the previous settings")
     });
     assert!(client.call("echo", &json!({})).passed());
     assert!(!client.call("secret", &json!({})).passed());
@@ -124,9 +124,9 @@ fn p19_a_revoked_grant_ends_at_once() {
 }
 
 #[test]
-fn p19_what_runs_under_a_token_ends_when_a_rotation_ends_the_token() {
+fn p19_work_under_a_token_ends_when_a_rotation_ends_the_token() {
     let (gate, recorder, _) = Gate::with_recorder();
-    // With an overlap the token ends by itself, without any other change.
+    // With an overlap the token expires without any other change.
     for (label, overlap) in [("at-once", "0s"), ("later", "1s")] {
         let old = gate.client(&gate.grant(label, &["rec=rules"]), "/mcp/rec");
         until("the grant counts", Duration::from_secs(5), || old.call("echo", &json!({})).passed());
@@ -150,9 +150,9 @@ fn p19_what_runs_under_a_token_ends_when_a_rotation_ends_the_token() {
             let mut rest = Vec::new();
             stream.read_to_end(&mut rest).expect("the stream ends");
             assert_eq!(old.call("echo", &json!({})).status, 401);
-            // The grant goes on with its new token, in the same session.
+            // The grant continues with its new token, in the same session.
             let token = rotated["token"].as_str().unwrap().to_owned();
-            let new = crate::door::Client { token, ..session.clone() };
+            let new = crate::http_client::Client { token, ..session.clone() };
             assert!(new.call("echo", &json!({})).passed(), "{label}");
         });
         recorder.let_go();
@@ -160,7 +160,7 @@ fn p19_what_runs_under_a_token_ends_when_a_rotation_ends_the_token() {
 }
 
 #[test]
-fn p19_a_call_under_way_ends_with_its_grant() {
+fn p19_an_in_flight_call_ends_with_its_grant() {
     let (gate, recorder, _) = Gate::with_recorder();
     let client = gate.client(&gate.grant("leaver", &["rec=rules"]), "/mcp/rec");
     until("the grant counts", Duration::from_secs(5), || client.call("echo", &json!({})).passed());
@@ -173,10 +173,10 @@ fn p19_a_call_under_way_ends_with_its_grant() {
         });
         gate.run(&["grant", "revoke", "leaver"]);
         until("the call ends", Duration::from_secs(5), || call.is_finished());
-        assert_eq!(call.join().unwrap(), 401, "nobody hears an answer who has no grant any more");
+        assert_eq!(call.join().unwrap(), 401, "no response without a grant");
     });
     recorder.let_go();
-    // The 401 has a row of its own, which is nothing to be closed.
+    // The 401 has its own row, which needs no outcome.
     let is_closed = |row: &Value| row["outcome"].is_string() || row["code"] == "401";
     until("the row is closed", Duration::from_secs(10), || {
         gate.decisions().iter().filter(|row| row["grant"] == "leaver").all(is_closed)
@@ -231,7 +231,7 @@ fn p20_one_grant_never_gets_what_belongs_to_another() {
     gate.run(&["approvals", "approve", "--yes", asked["approval_id"].as_str().unwrap()]);
     assert!(!bob.call("pay", &json!({ "nonce": "p" })).passed());
     assert!(alice.call("pay", &json!({ "nonce": "p" })).passed());
-    // Nor does it pass to whoever has the label next.
+    // Nor does it pass to the next grant with this label.
     let asked = bob.call("pay", &json!({ "nonce": "q" })).denial();
     gate.run(&["approvals", "approve", "--yes", asked["approval_id"].as_str().unwrap()]);
     gate.run(&["grant", "revoke", "bob"]);
@@ -274,7 +274,7 @@ fn p21_a_changed_tool_is_refused_until_it_is_accepted() {
     }
     assert_eq!(recorder.count("echo"), seen);
     assert!(client.call("other", &json!({})).passed(), "the others are as they were");
-    // It fails like `diff` when there is something to show.
+    // It exits with 1, like `diff`, when there is a difference.
     let shown = String::from_utf8(gate.cli(&["server", "pins", "rec"]).stdout).unwrap();
     assert!(shown.contains("id_rsa") && shown.contains("brand-new"), "{shown}");
     gate.run(&["server", "pins", "rec", "--accept"]);
@@ -287,20 +287,20 @@ fn p21_a_changed_tool_is_refused_until_it_is_accepted() {
 }
 
 #[test]
-fn a_tool_that_came_a_moment_ago_is_new_and_not_unknown() {
+fn a_tool_that_just_appeared_is_new_and_not_unknown() {
     let (_gate, recorder, client) = Gate::with_recorder();
     let unknown = client.call("late", &json!({})).json();
     assert_eq!(unknown["error"]["message"], "Unknown tool: late", "{unknown}");
     let mut tools: Vec<Value> = TOOLS.iter().map(|name| tool(name, name)).collect();
     tools.push(tool("late", "came later"));
     recorder.set_tools(tools);
-    // Much sooner than the list would be read again for a tool that is known.
+    // Much sooner than the list of a known tool is refreshed.
     let wait = Duration::from_millis(2500);
     until("told apart", wait, || {
         client.call("late", &json!({})).denial()["code"] == "tool_changed"
     });
     assert_eq!(recorder.count("late"), 0);
-    // Whoever tries out names does not make the server list its tools for each.
+    // Guessing names does not make the server list its tools for each guess.
     let lists = || recorder.heads().to_lowercase().matches("content-length:").count();
     let before = lists();
     for number in 0..20 {

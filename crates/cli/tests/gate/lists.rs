@@ -1,5 +1,5 @@
-//! News of lists: of servers of both eras, behind pipes and addresses, for clients of both, while servers
-//! come and go and the owner changes what a grant holds and accepts what changed.
+//! List-changed notifications: of servers of both eras, over stdio and HTTP, for clients of both eras, while
+//! servers restart and the owner changes grants and accepts changes.
 
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -12,20 +12,20 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::eras::{listened, older, request};
-use crate::world::{Gate, until};
+use crate::test_gate::{Gate, until};
 
-const NEWS: &str = include_str!("news.py");
+const NEWS: &str = include_str!("list_changes.py");
 const KINDS: [&str; 3] = ["tools", "prompts", "resources"];
-/// News come together; after so long without any there are no more of them. And so long one is waited for.
+/// Notifications come together: after `QUIET` without one the batch is complete. `SOON` is the timeout for one.
 const QUIET: Duration = Duration::from_millis(60);
 const SOON: Duration = Duration::from_secs(10);
 
-struct Stage {
+struct ListGate {
     gate: Gate,
     served: Vec<Child>,
 }
 
-impl Drop for Stage {
+impl Drop for ListGate {
     fn drop(&mut self) {
         for server in &mut self.served {
             let _ = server.kill();
@@ -34,19 +34,19 @@ impl Drop for Stage {
     }
 }
 
-impl Stage {
+impl ListGate {
     fn path(&self, name: &str) -> String {
         self.gate.folder.path().join(name).to_str().unwrap().to_owned()
     }
 
     fn add(&self, name: &str, era: &str) {
-        let words = ["python3", &self.path("news.py"), era, &self.path(name)];
+        let words = ["python3", &self.path("list_changes.py"), era, &self.path(name)];
         self.gate.run(&[&["server", "add", name, "--"][..], &words].concat());
     }
 
     fn serve(&mut self, name: &str, era: &str, port: &str) -> String {
         let mut server = Command::new("python3")
-            .args([&self.path("news.py"), era, &self.path(name), port])
+            .args([&self.path("list_changes.py"), era, &self.path(name), port])
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -63,7 +63,7 @@ impl Stage {
     }
 }
 
-/// The methods of all that comes on a stream.
+/// The methods of all messages on a stream.
 fn methods(mut stream: BufReader<TcpStream>) -> Receiver<String> {
     let (tell, told) = channel();
     stream.get_ref().set_read_timeout(None).unwrap();
@@ -80,8 +80,8 @@ fn methods(mut stream: BufReader<TcpStream>) -> Receiver<String> {
     told
 }
 
-/// Waits for these news, in any order, and then for quiet.
-fn hears(ear: &Receiver<String>, whose: &str, kinds: &[&str]) {
+/// Waits for these notifications in any order, and then for quiet.
+fn expect_notifications(ear: &Receiver<String>, whose: &str, kinds: &[&str]) {
     let mut wanted: Vec<String> =
         kinds.iter().map(|kind| format!("notifications/{kind}/list_changed")).collect();
     while !wanted.is_empty() {
@@ -97,25 +97,25 @@ fn hears(ear: &Receiver<String>, whose: &str, kinds: &[&str]) {
 }
 
 #[test]
-fn clients_of_all_servers_hear_of_every_list_that_changes() {
-    let mut stage = Stage { gate: Gate::new(), served: Vec::new() };
-    fs::write(stage.path("news.py"), NEWS).unwrap();
-    stage.gate.policy("open", &json!({ "version": "1", "default": "allow" }));
+fn clients_of_all_servers_are_notified_of_every_list_change() {
+    let mut setup = ListGate { gate: Gate::new(), served: Vec::new() };
+    fs::write(setup.path("list_changes.py"), NEWS).unwrap();
+    setup.gate.policy("open", &json!({ "version": "1", "default": "allow" }));
     let mut ports = Vec::new();
     for (name, era) in [("old-url", "legacy"), ("new-url", "modern")] {
-        let port = stage.serve(name, era, "0");
+        let port = setup.serve(name, era, "0");
         let url = format!("http://127.0.0.1:{port}/mcp");
-        stage.gate.run(&["server", "add", name, "--url", &url]);
+        setup.gate.run(&["server", "add", name, "--url", &url]);
         ports.push((name, era, port));
     }
-    stage.add("old-pipe", "legacy");
-    stage.add("new-pipe", "modern");
+    setup.add("old-pipe", "legacy");
+    setup.add("new-pipe", "modern");
     let names = ["new-pipe", "new-url", "old-pipe", "old-url"];
-    let token = stage
+    let token = setup
         .gate
         .grant("agent", &names.map(|name| format!("{name}=open")).each_ref().map(String::as_str));
-    stage.gate.up();
-    let client = stage.gate.client(&token, "/mcp");
+    setup.gate.up();
+    let client = setup.gate.client(&token, "/mcp");
 
     let session = older(&client, &json!({}));
     let list = request("tools/list", &json!({}));
@@ -126,71 +126,71 @@ fn clients_of_all_servers_hear_of_every_list_that_changes() {
     assert_eq!(ack["params"]["notifications"], all, "{ack}");
     let new = methods(stream);
     let both = |why: &str, kinds: &[&str]| {
-        hears(&old, &format!("{why}, older client"), kinds);
-        hears(&new, &format!("{why}, newer client"), kinds);
+        expect_notifications(&old, &format!("{why}, older client"), kinds);
+        expect_notifications(&new, &format!("{why}, newer client"), kinds);
     };
 
     for name in names {
         for kind in KINDS {
-            stage.grow(name, kind);
+            setup.grow(name, kind);
             both(&format!("{kind} of {name}"), &[kind]);
         }
     }
-    assert!(!session.send(&list).text().contains("old-url.n1"), "nobody has accepted it");
+    assert!(!session.send(&list).text().contains("old-url__n1"), "it is not accepted yet");
     // It is read in the background.
-    until("it is seen", SOON, || !stage.gate.cli(&["server", "pins", "old-url"]).status.success());
-    stage.gate.run(&["server", "pins", "old-url", "--accept"]);
+    until("it is seen", SOON, || !setup.gate.cli(&["server", "pins", "old-url"]).status.success());
+    setup.gate.run(&["server", "pins", "old-url", "--accept"]);
     both("a tool was accepted", &KINDS);
-    until("it is shown", SOON, || session.send(&list).text().contains("old-url.n1"));
-    stage.gate.run(&["server", "remove", "old-pipe"]);
+    until("it is shown", SOON, || session.send(&list).text().contains("old-url__n1"));
+    setup.gate.run(&["server", "remove", "old-pipe"]);
     both("a server was removed", &KINDS);
-    stage.gate.policy("closed", &json!({ "version": "1", "default": "deny" }));
-    stage.gate.run(&["grant", "policy", "agent", "new-pipe", "closed"]);
+    setup.gate.policy("closed", &json!({ "version": "1", "default": "deny" }));
+    setup.gate.run(&["grant", "policy", "agent", "new-pipe", "closed"]);
     both("another policy", &KINDS);
-    stage.add("later", "modern");
-    stage.gate.run(&["grant", "policy", "agent", "later", "open"]);
+    setup.add("later", "modern");
+    setup.gate.run(&["grant", "policy", "agent", "later", "open"]);
     both("a server was given", &KINDS);
-    assert!(session.send(&list).text().contains("later.n0"));
-    stage.grow("later", "tools");
+    assert!(session.send(&list).text().contains("later__n0"));
+    setup.grow("later", "tools");
     both("a server that came later", &["tools"]);
 
-    for mut server in std::mem::take(&mut stage.served) {
+    for mut server in std::mem::take(&mut setup.served) {
         server.kill().unwrap();
         server.wait().unwrap();
     }
     thread::sleep(Duration::from_millis(1_500));
     for (name, era, port) in &ports {
-        fs::remove_file(stage.path(name)).unwrap();
-        stage.serve(name, era, port);
-        // An older server that was restarted is greeted again by the next request.
+        fs::remove_file(setup.path(name)).unwrap();
+        setup.serve(name, era, port);
+        // A restarted older server gets a handshake with the next request.
         session.send(&list);
         both(&format!("{name} is back"), &KINDS);
     }
 }
 
 #[test]
-fn clients_of_one_server_hear_when_the_owner_changes_what_they_see() {
-    let mut stage = Stage { gate: Gate::new(), served: Vec::new() };
-    fs::write(stage.path("news.py"), NEWS).unwrap();
-    stage.gate.policy("open", &json!({ "version": "1", "default": "allow" }));
-    stage.gate.policy("closed", &json!({ "version": "1", "default": "deny" }));
-    stage.add("old", "legacy");
-    stage.add("new", "modern");
-    let token = stage.gate.grant("agent", &["old=open", "new=open"]);
-    stage.gate.up();
+fn clients_of_one_server_are_notified_of_changes_by_the_owner() {
+    let mut setup = ListGate { gate: Gate::new(), served: Vec::new() };
+    fs::write(setup.path("list_changes.py"), NEWS).unwrap();
+    setup.gate.policy("open", &json!({ "version": "1", "default": "allow" }));
+    setup.gate.policy("closed", &json!({ "version": "1", "default": "deny" }));
+    setup.add("old", "legacy");
+    setup.add("new", "modern");
+    let token = setup.gate.grant("agent", &["old=open", "new=open"]);
+    setup.gate.up();
     let list = request("tools/list", &json!({}));
     for name in ["old", "new"] {
-        let session = older(&stage.gate.client(&token, &format!("/mcp/{name}")), &json!({}));
+        let session = older(&setup.gate.client(&token, &format!("/mcp/{name}")), &json!({}));
         let ear = methods(BufReader::new(session.open("GET")));
         assert!(session.send(&list).text().contains("n0"));
-        stage.grow(name, "tools");
-        hears(&ear, name, &["tools"]);
-        assert!(!session.send(&list).text().contains("n1"), "{name}: nobody has accepted it");
-        stage.gate.run(&["server", "pins", name, "--accept"]);
-        hears(&ear, name, &["tools"]);
+        setup.grow(name, "tools");
+        expect_notifications(&ear, name, &["tools"]);
+        assert!(!session.send(&list).text().contains("n1"), "{name}: it is not accepted yet");
+        setup.gate.run(&["server", "pins", name, "--accept"]);
+        expect_notifications(&ear, name, &["tools"]);
         assert!(session.send(&list).text().contains("n1"), "{name}: it was accepted");
-        stage.gate.run(&["grant", "policy", "agent", name, "closed"]);
-        hears(&ear, name, &["tools"]);
+        setup.gate.run(&["grant", "policy", "agent", name, "closed"]);
+        expect_notifications(&ear, name, &["tools"]);
         assert!(!session.send(&list).text().contains("n0"), "{name}: the rules deny it");
     }
 }

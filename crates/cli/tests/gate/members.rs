@@ -1,10 +1,10 @@
-//! Every member that the protocol knows, in the params of every method: what a method does not have is
+//! Every member of the protocol in the params of every method: members that a method does not have are
 //! refused, so that nothing unjudged reaches a server.
 
 use serde_json::{Value, json};
 
 use crate::recorder::Recorder;
-use crate::world::Gate;
+use crate::test_gate::Gate;
 
 /// The members that params have in any method of any revision, and two that none has.
 pub(crate) const MEMBERS: &[&str] = &[
@@ -45,7 +45,7 @@ pub(crate) const MEMBERS: &[&str] = &[
     "Reference",
 ];
 
-/// Requests of clients, and the members that each has besides `_meta`.
+/// Requests of clients, and the members that each has in addition to `_meta`.
 fn methods() -> Vec<(&'static str, Value, &'static [&'static str])> {
     let completion = json!({
         "ref": { "type": "ref/prompt", "name": "rec.hello" },
@@ -73,7 +73,7 @@ fn methods() -> Vec<(&'static str, Value, &'static [&'static str])> {
     ]
 }
 
-/// Calls of `echo` and what is about the prompt `hello`: nothing else was judged to pass.
+/// Only calls of `echo` and requests about the prompt `hello` were allowed.
 fn trouble(body: &[u8]) -> Option<String> {
     let seen: Value = serde_json::from_slice(body).unwrap_or_default();
     let params = &seen["params"];

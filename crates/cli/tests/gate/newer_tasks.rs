@@ -1,5 +1,4 @@
-//! Tasks that a newer server makes of calls, in front of older clients: those that know no tasks, and those
-//! that know the ones of 2025-11-25.
+//! Tasks of a newer server for older clients: those without tasks, and those with the tasks of 2025-11-25.
 
 use std::io::{BufReader, Write};
 use std::net::TcpStream;
@@ -7,9 +6,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::door::Client;
-use crate::eras::{conversed, event, older, request, said, stage, stage_under};
-use crate::world::until;
+use crate::eras::{conversed, event, older, peer_gate, peer_gate_with, request, said};
+use crate::http_client::Client;
+use crate::test_gate::until;
 
 const RELATED: &str = "io.modelcontextprotocol/related-task";
 
@@ -23,7 +22,7 @@ fn as_task(arguments: &Value) -> Value {
     call
 }
 
-/// Begins a task as clients of 2025-11-25 do, and gives what follows it up.
+/// Creates a task as clients of 2025-11-25 do, and returns it.
 fn begun(client: &Client, arguments: &Value) -> Value {
     let begun = client.send(&as_task(arguments)).json();
     let task = &begun["result"]["task"];
@@ -34,9 +33,9 @@ fn begun(client: &Client, arguments: &Value) -> Value {
 }
 
 #[test]
-fn an_older_client_that_knows_no_tasks_waits_for_what_a_newer_servers_task_comes_to() {
-    let stage = stage("modern");
-    let client = older(&stage.client, &json!({ "elicitation": {} }));
+fn an_older_client_without_tasks_waits_for_the_result_of_a_newer_servers_task() {
+    let peer = peer_gate("modern");
+    let client = older(&peer.client, &json!({ "elicitation": {} }));
     let done = client.send(&job(&json!({ "short": true }))).json();
     assert_eq!(said(&done)["n"], 7, "{done}");
     assert!(done["result"].get("resultType").is_none(), "{done}");
@@ -54,21 +53,21 @@ fn an_older_client_that_knows_no_tasks_waits_for_what_a_newer_servers_task_comes
     let progress = came.iter().filter(|message| message["method"] == "notifications/progress");
     let steps: Vec<_> = progress.map(|one| one["params"]["progress"].as_f64().unwrap()).collect();
     assert!(!steps.is_empty() && steps.is_sorted_by(|a, b| a < b), "{came:?}");
-    assert_eq!(stage.gate.admitted("job"), 4, "each is one call");
+    assert_eq!(peer.gate.admitted("job"), 4, "each is one call");
 
-    let all = Client { path: "/mcp".to_owned(), ..stage.client.clone() };
-    let prefixed = json!({ "name": "peer.job", "arguments": { "short": true } });
+    let all = Client { path: "/mcp".to_owned(), ..peer.client.clone() };
+    let prefixed = json!({ "name": "peer__job", "arguments": { "short": true } });
     let done = older(&all, &json!({})).send(&request("tools/call", &prefixed)).json();
     assert_eq!(said(&done)["n"], 7, "{done}");
 
-    let unable = older(&stage.client, &json!({}));
+    let unable = older(&peer.client, &json!({}));
     let refused = unable.send(&job(&json!({ "ask": true }))).json();
     assert_eq!(refused["error"]["code"], -32021, "{refused}");
     until_cancelled(&unable, "task-0");
-    stage.gate.verify();
+    peer.gate.verify();
 }
 
-/// Waits until the server was told to end a task.
+/// Waits until the server has received a cancellation of the task.
 fn until_cancelled(client: &Client, task: &str) {
     let told = request("tools/call", &json!({ "name": "cancelled" }));
     until("the task is cancelled", Duration::from_secs(10), || {
@@ -77,17 +76,17 @@ fn until_cancelled(client: &Client, task: &str) {
 }
 
 #[test]
-fn a_newer_servers_task_whose_older_client_is_gone_is_cancelled() {
-    let stage = stage("modern");
+fn a_newer_servers_task_is_cancelled_when_its_older_client_disconnects() {
+    let peer = peer_gate("modern");
     for (calls, hangs_up) in [(1, false), (2, true)] {
-        // It hangs in its question: this client takes it, and never answers.
-        let client = older(&stage.client, &json!({ "elicitation": {} }));
+        // The task waits for its server request: this client receives it and never answers.
+        let client = older(&peer.client, &json!({ "elicitation": {} }));
         let body = job(&json!({ "ask": true })).to_string();
         let mut stream = TcpStream::connect(("127.0.0.1", client.port)).unwrap();
         stream.write_all(&client.request(body.as_bytes(), "")).unwrap();
         let mut stream = BufReader::new(stream);
         assert_eq!(event(&mut stream)["method"], "elicitation/create");
-        assert_eq!(stage.gate.admitted("job"), calls);
+        assert_eq!(peer.gate.admitted("job"), calls);
         if hangs_up {
             drop(stream);
         } else {
@@ -99,9 +98,9 @@ fn a_newer_servers_task_whose_older_client_is_gone_is_cancelled() {
 }
 
 #[test]
-fn an_older_client_that_asks_for_a_task_follows_the_one_of_a_newer_server() {
-    let stage = stage("modern");
-    let client = older(&stage.client, &json!({ "elicitation": {} }));
+fn an_older_client_that_requests_a_task_follows_that_of_a_newer_server() {
+    let peer = peer_gate("modern");
+    let client = older(&peer.client, &json!({ "elicitation": {} }));
     let tools = client.send(&request("tools/list", &json!({}))).json();
     let all = tools["result"]["tools"].as_array().unwrap();
     assert!(all.iter().all(|tool| tool["execution"]["taskSupport"] == "optional"), "{tools}");
@@ -144,13 +143,13 @@ fn an_older_client_that_asks_for_a_task_follows_the_one_of_a_newer_server() {
     assert_eq!(came[0]["method"], "elicitation/create", "{came:?}");
     assert_eq!(came[0]["params"]["_meta"][RELATED], task, "{came:?}");
     assert_eq!(said(came.last().unwrap())["action"], "accept", "{came:?}");
-    stage.gate.verify();
+    peer.gate.verify();
 }
 
 #[test]
-fn what_a_newer_server_answers_at_once_is_a_task_for_who_asked_for_one() {
-    let stage = stage("modern");
-    let client = older(&stage.client, &json!({}));
+fn an_immediate_result_of_a_newer_server_is_a_task_if_one_was_requested() {
+    let peer = peer_gate("modern");
+    let client = older(&peer.client, &json!({}));
     let begun = client.send(&as_task(&json!({ "now": true }))).json();
     let task = json!({ "taskId": begun["result"]["task"]["taskId"] });
     assert_eq!(begun["result"]["task"]["status"], "working", "{begun}");
@@ -162,20 +161,20 @@ fn what_a_newer_server_answers_at_once_is_a_task_for_who_asked_for_one() {
         assert_eq!(result["result"]["_meta"][RELATED], task, "{result}");
     }
     assert_eq!(follow(&client, "tasks/cancel")["error"]["code"], -32602);
-    let other = stage.gate.grant("other", &["peer=rules"]);
-    let other = older(&stage.gate.client(&other, "/mcp/peer"), &json!({}));
+    let other = peer.gate.grant("other", &["peer=rules"]);
+    let other = older(&peer.gate.client(&other, "/mcp/peer"), &json!({}));
     assert_eq!(follow(&other, "tasks/result")["error"]["code"], -32602);
-    stage.gate.verify();
+    peer.gate.verify();
 }
 
 #[test]
-fn an_older_client_hears_how_a_task_of_a_newer_server_stands() {
-    let stage = stage("modern");
-    let client = older(&stage.client, &json!({}));
+fn an_older_client_gets_the_status_of_a_task_of_a_newer_server() {
+    let peer = peer_gate("modern");
+    let client = older(&peer.client, &json!({}));
     let mut stream = BufReader::new(client.open("GET"));
     stream.get_ref().set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let task = begun(&client, &json!({}));
-    // Its server is asked to tell beside the call.
+    // The server sends notifications during the call.
     std::thread::sleep(Duration::from_millis(500));
     for _ in 0..2 {
         client.send(&request("tasks/get", &task));
@@ -186,18 +185,18 @@ fn an_older_client_hears_how_a_task_of_a_newer_server_stands() {
     assert_eq!((&told["taskId"], &told["status"]), (&task["taskId"], &json!("completed")));
     assert_eq!(told["ttl"], 60000, "{news}");
     assert!(told.get("result").is_none() && told.get("_meta").is_none(), "{news}");
-    stage.gate.verify();
+    peer.gate.verify();
 }
 
 #[test]
 fn only_clients_of_2025_11_25_are_offered_tasks() {
-    let stage = stage("modern");
+    let peer = peer_gate("modern");
     for (revision, offered) in [("2025-11-25", true), ("2025-06-18", false)] {
         let hello = request(
             "initialize",
             &json!({ "protocolVersion": revision, "capabilities": {}, "clientInfo": { "name": "c", "version": "1" } }),
         );
-        let hello = stage.client.send(&hello).json();
+        let hello = peer.client.send(&hello).json();
         let tasks = &hello["result"]["capabilities"]["tasks"];
         assert_eq!(tasks["requests"]["tools"]["call"].is_object(), offered, "{hello}");
         assert!(tasks.get("list").is_none(), "{hello}");
@@ -205,15 +204,15 @@ fn only_clients_of_2025_11_25_are_offered_tasks() {
 }
 
 #[test]
-fn a_task_of_a_newer_server_is_its_grants_and_cut_as_its_tool_is() {
+fn a_task_of_a_newer_server_belongs_to_its_grant_and_is_redacted_like_its_tool() {
     let rules = json!({
         "version": "1", "default": "deny",
         "tools": { "job": { "redact": ["secret"] }, "cancelled": {} },
     });
-    let stage = stage_under("modern", &rules, "");
-    let client = older(&stage.client, &json!({}));
-    let other = stage.gate.grant("other", &["peer=rules"]);
-    let other = older(&stage.gate.client(&other, "/mcp/peer"), &json!({}));
+    let peer = peer_gate_with("modern", &rules, "");
+    let client = older(&peer.client, &json!({}));
+    let other = peer.gate.grant("other", &["peer=rules"]);
+    let other = older(&peer.gate.client(&other, "/mcp/peer"), &json!({}));
     let plain = client.send(&job(&json!({ "short": true }))).json();
     assert!(said(&plain)["n"] == 7 && said(&plain).get("secret").is_none(), "{plain}");
     let task = begun(&client, &json!({ "short": true }));

@@ -87,7 +87,7 @@ def job(task, params, put):
     if arguments.get("ask"):
         task["status"] = "input_required"
         older_news(task, put)
-        # What it asks, it asks on the stream of whoever wants its result.
+        # Server requests go to the stream of the client that waits for the result.
         task["came"] = text(asked("elicitation/create", FORM, lambda message: task["wanted"].get()(message)))
         task["status"] = "working"
     elif arguments.get("break"):

@@ -1,5 +1,5 @@
-//! What servers ask and clients subscribe to: nothing that the policy does not list or allow, nothing in
-//! the gate's own name, and not without end.
+//! Server requests and subscriptions: only what the policy lists or allows, nothing that impersonates the
+//! gate, and not endlessly.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::door::{Answer, Client};
-use crate::lies::told;
+use crate::http_client::{Answer, Client};
+use crate::invalid_responses::told;
 use crate::recorder::{Manner, Recorder};
-use crate::world::Gate;
+use crate::test_gate::Gate;
 
-/// A gate before a server of the newer or the older era, which may ask for little, and whose
-/// `file:///secret` is nobody's.
+/// A gate in front of a server of the newer or the older era, which may request little, and whose
+/// `file:///secret` is denied.
 fn world(manner: Manner) -> (Gate, Recorder, Client) {
     let mut gate = Gate::new();
     let recorder = Recorder::new(&["echo"]);
@@ -49,14 +49,14 @@ fn newer(client: &Client, more: &Value) -> Answer {
     client.send(&json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params }))
 }
 
-/// The recorder answers calls with this result.
+/// Makes the recorder answer calls with this result.
 fn says(recorder: &Recorder, result: &Value) {
     let message = format!(r#"{{json}}{{"jsonrpc":"2.0","id":{{id}},"result":{result}}}"#);
     recorder.lie(Some(told(&message)));
 }
 
 #[test]
-fn a_question_of_a_newer_server_does_not_speak_for_the_gate() {
+fn a_server_request_cannot_impersonate_the_gate() {
     let (_gate, recorder, client) = world(Manner::Newer);
     let denial = json!({ "tollgate/denial": { "code": "denied_by_rule" }, "kept": 1 });
     says(
@@ -69,7 +69,7 @@ fn a_question_of_a_newer_server_does_not_speak_for_the_gate() {
 }
 
 #[test]
-fn answers_to_questions_are_an_object() {
+fn input_responses_must_be_an_object() {
     let (_gate, recorder, client) = world(Manner::Newer);
     assert!(newer(&client, &json!({})).passed());
     let seen = recorder.calls().len();
@@ -82,7 +82,7 @@ fn answers_to_questions_are_an_object() {
 }
 
 #[test]
-fn a_server_asks_nothing_that_its_policy_does_not_list() {
+fn a_server_may_request_only_what_its_policy_lists() {
     let (_gate, recorder, client) = world(Manner::Honest);
     let hello = json!({
         "jsonrpc": "2.0", "id": 0, "method": "initialize",
@@ -111,8 +111,34 @@ fn a_server_asks_nothing_that_its_policy_does_not_list() {
     }
 }
 
+/// A completion notification is judged like the elicitation itself.
 #[test]
-fn a_task_asks_nothing_that_its_policy_does_not_list() {
+fn completion_is_reported_only_for_an_elicitation_that_was_shown() {
+    const LAST: &str = r#"{"jsonrpc":"2.0","id":{id},"result":{"content":[],"mark":"GOOD"}}"#;
+    let question = json!({
+        "jsonrpc": "2.0", "id": 5, "method": "elicitation/create",
+        "params": { "mode": "url", "url": "https://x.example/", "message": "open it", "elicitationId": "own" },
+    });
+    let complete = |id: &str| json!({ "jsonrpc": "2.0", "method": "notifications/elicitation/complete", "params": { "elicitationId": id } });
+    for (server_requests, passes) in [(json!([]), false), (json!(["elicitation"]), true)] {
+        let (_gate, recorder, client) = asked_world(Manner::Honest, &server_requests);
+        let all = json!({ "elicitation": { "form": {}, "url": {} } });
+        let asker = Asker::new(&client, false, &all);
+        let (own, other) = (complete("own"), complete("other"));
+        let lie = format!(
+            "{{sse}}data: {question}%0A%0Adata: {own}%0A%0Adata: {other}%0A%0Adata: {LAST}%0A%0A"
+        );
+        recorder.lie(Some(told(&lie)));
+        let answer = asker.ask("tools/call", "echo");
+        assert!(answer.text().contains("GOOD"), "{}", answer.text());
+        let told = answer.text().matches("elicitation/complete").count();
+        assert_eq!(told, usize::from(passes), "{}", answer.text());
+        assert!(!answer.text().contains("\"other\""), "{}", answer.text());
+    }
+}
+
+#[test]
+fn a_task_may_request_only_what_its_policy_lists() {
     let (_gate, recorder, client) = world(Manner::Newer);
     says(&recorder, &json!({ "resultType": "task", "taskId": "t1", "status": "working" }));
     let capabilities = json!({ "elicitation": { "form": {} }, "sampling": {} });
@@ -136,7 +162,7 @@ fn a_task_asks_nothing_that_its_policy_does_not_list() {
         assert_eq!(answer.json().get("result").is_some(), passes, "{}", answer.text());
         assert_eq!(answer.text().contains("who?"), passes, "{}", answer.text());
     }
-    // What a task came to is no place for a question.
+    // The result of a task must not contain a server request.
     let question = json!({ "method": "elicitation/create", "params": { "message": "who?" } });
     let result = json!({ "resultType": "input_required", "inputRequests": { "q": question } });
     says(&recorder, &json!({ "taskId": "t1", "status": "completed", "result": result }));
@@ -149,7 +175,7 @@ fn a_task_asks_nothing_that_its_policy_does_not_list() {
 }
 
 #[test]
-fn a_newer_server_that_asks_for_one_round_after_the_other_is_given_up() {
+fn a_newer_server_with_endless_rounds_is_stopped() {
     let (gate, recorder, client) = world(Manner::Newer);
     let inside = client.with_session();
     says(&recorder, &json!({ "resultType": "input_required", "requestState": "again" }));
@@ -162,7 +188,7 @@ fn a_newer_server_that_asks_for_one_round_after_the_other_is_given_up() {
     assert_eq!(row["outcome"], "error", "{row}");
 }
 
-/// Opens a subscription and gives its first line.
+/// Opens a subscription and returns its first line.
 fn acknowledged(client: &Client, uris: &Value) -> String {
     let listen = json!({
         "jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen",
@@ -184,7 +210,7 @@ fn acknowledged(client: &Client, uris: &Value) -> String {
 }
 
 #[test]
-fn nobody_hears_of_resources_that_the_policy_denies() {
+fn updates_of_denied_resources_reach_no_client() {
     for manner in [Manner::Newer, Manner::Honest] {
         let (gate, recorder, client) = world(manner);
         recorder.look_at_calls_with(|body| {
@@ -195,7 +221,7 @@ fn nobody_hears_of_resources_that_the_policy_denies() {
         for client in [&client, &all] {
             let said = acknowledged(client, &json!(["file:///a", "file:///secret"]));
             assert!(!said.contains("secret"), "{said}");
-            // A newer server says itself what it tells of, and at the address of all nobody lists it.
+            // A newer server acknowledges its own subscriptions, and no server lists it at the common address.
             let gate_says = manner == Manner::Honest && client.path != "/mcp";
             assert!(said.contains("file:///a") || !gate_says, "{said}");
             for wrong in [json!("file:///a"), json!([1]), json!(vec!["file:///a"; 257])] {
@@ -207,7 +233,7 @@ fn nobody_hears_of_resources_that_the_policy_denies() {
     }
 }
 
-/// What servers say instead of a result, to ask their client something.
+/// Results that contain server requests.
 fn asking() -> Vec<Value> {
     let question = json!({ "method": "elicitation/create", "params": { "message": "who?" } });
     let sample = json!({ "method": "sampling/createMessage", "params": { "message": "who?" } });
@@ -263,7 +289,7 @@ impl Asker {
     }
 }
 
-/// A gate whose policy lets servers ask for these.
+/// A gate whose policy allows these server requests.
 fn asked_world(manner: Manner, server_requests: &Value) -> (Gate, Recorder, Client) {
     let mut gate = Gate::new();
     let recorder = Recorder::new(&["echo"]);
@@ -281,7 +307,7 @@ const ASKED: [(&str, &str); 3] =
     [("tools/call", "echo"), ("resources/read", "file:///a"), ("prompts/get", "hello")];
 
 #[test]
-fn a_result_asks_nothing_that_the_policy_or_the_client_does_not_take() {
+fn a_result_requests_nothing_that_policy_or_client_refuses() {
     let takes = json!({ "elicitation": { "form": {} }, "sampling": {} });
     let cases = [(json!([]), takes), (json!(["elicitation", "sampling"]), json!({}))];
     for manner in [Manner::Honest, Manner::Newer] {
@@ -305,7 +331,7 @@ fn a_result_asks_nothing_that_the_policy_or_the_client_does_not_take() {
 }
 
 #[test]
-fn a_result_asks_what_the_policy_and_the_client_take() {
+fn a_result_requests_what_policy_and_client_allow() {
     let takes = json!({ "elicitation": { "form": {} } });
     let question = &asking()[0];
     let (_gate, recorder, client) = asked_world(Manner::Newer, &json!(["elicitation"]));
@@ -317,7 +343,7 @@ fn a_result_asks_what_the_policy_and_the_client_take() {
         assert!(answer.text().contains("who?"), "{}", answer.text());
         recorder.lie(None);
     }
-    // An older server has no such result: an answer could not be brought back to it.
+    // An older server has no such result: a response could not be returned to it.
     let (_gate, recorder, client) = asked_world(Manner::Honest, &json!(["elicitation"]));
     for newer in [false, true] {
         let asker = Asker::new(&client, newer, &takes);
@@ -330,7 +356,7 @@ fn a_result_asks_what_the_policy_and_the_client_take() {
 }
 
 #[test]
-fn an_error_that_leads_to_an_address_is_a_question_too() {
+fn an_error_with_a_url_elicitation_is_a_server_request_too() {
     let error = json!({
         "code": -32042, "message": "open it",
         "data": { "elicitations": [{ "mode": "url", "url": "https://evil.example/", "elicitationId": "e" }] },
@@ -354,7 +380,7 @@ fn an_error_that_leads_to_an_address_is_a_question_too() {
 }
 
 #[test]
-fn a_result_with_a_member_twice_is_refused() {
+fn a_result_with_a_duplicate_member_is_refused() {
     let (_gate, recorder, client) = world(Manner::Honest);
     for member in [
         r#""content":[],"content":[{"type":"text","text":"LEAK"}]"#,

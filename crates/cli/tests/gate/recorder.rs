@@ -1,4 +1,4 @@
-//! An MCP server over HTTP that notes every tool call it sees, and misbehaves when told to.
+//! An MCP server over HTTP that records every tool call, and misbehaves on request.
 
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 pub(crate) enum Manner {
     #[default]
     Honest,
-    /// One byte after the other, for ever.
+    /// One byte after the other, forever.
     Drips,
     /// A result of two hundred megabytes.
     Floods,
-    /// A result of eight megabytes, which is taken and read.
+    /// A result of eight megabytes, which is accepted.
     Fills,
     /// Eight megabytes of text for the tool `other`.
     Wordy,
@@ -28,13 +28,15 @@ pub(crate) enum Manner {
     Lists,
     /// Its tools one after the other, each on a page of its own.
     Pages,
-    /// On its own stream it says nothing, not even that there is one, until it is honest again; then
-    /// that its tools changed.
+    /// Its own stream sends nothing, not even headers, until it is honest again; then a list-changed
+    /// notification.
     Mute,
-    /// Of the newer revision only, and not ready to say so.
+    /// Of the newer revision only, and not ready to answer discovery.
     Asleep,
     /// Of the newer revision only.
     Newer,
+    /// The same, and the first round of each call is answered with a question.
+    NewerAsks,
 }
 
 type Look = fn(&[u8]) -> Option<String>;
@@ -49,14 +51,14 @@ struct Shared {
     tools: Mutex<Vec<Value>>,
     hanging: Mutex<HashSet<String>>,
     heads: Mutex<String>,
-    /// What the next calls are answered with, byte for byte.
+    /// The exact bytes of the next responses to calls.
     lie: Mutex<Option<Vec<u8>>>,
-    /// What the next handshakes are answered with.
+    /// The exact bytes of the next responses to handshakes.
     hello: Mutex<Option<Vec<u8>>>,
-    /// Looks at each call as it stood on the wire, and says what is wrong with it.
+    /// Checks the bytes of each call and returns what is wrong with it.
     look: Mutex<Option<Look>>,
     troubles: Mutex<Vec<String>>,
-    /// What it says at the beginning of its own stream.
+    /// The first messages of its own stream.
     news: Mutex<Vec<Value>>,
     has_no_stream: Mutex<bool>,
 }
@@ -113,7 +115,7 @@ impl Recorder {
         self.shared.hanging.lock().unwrap().insert(tool.to_owned());
     }
 
-    /// Answers what hangs.
+    /// Answers the calls that hang.
     pub(crate) fn let_go(&self) {
         self.shared.hanging.lock().unwrap().clear();
     }
@@ -122,7 +124,7 @@ impl Recorder {
         *self.shared.manner.lock().unwrap() = manner;
     }
 
-    /// Answers calls, reads, prompts and what follows up tasks with these bytes from now on; `{id}` in them becomes the id of the call.
+    /// Answers calls, reads, prompts and task requests with these bytes from now on; `{id}` becomes the request's id.
     pub(crate) fn lie(&self, bytes: Option<Vec<u8>>) {
         *self.shared.lie.lock().unwrap() = bytes;
     }
@@ -157,7 +159,7 @@ impl Recorder {
         *self.shared.look.lock().unwrap() = Some(look);
     }
 
-    /// What was wrong with calls, each with the call itself.
+    /// Problems of calls, each with the call.
     pub(crate) fn troubles(&self) -> Vec<String> {
         self.shared.troubles.lock().unwrap().clone()
     }
@@ -170,7 +172,7 @@ impl Recorder {
         }
     }
 
-    /// Everything that stood in the heads of requests.
+    /// The heads of all requests.
     pub(crate) fn heads(&self) -> String {
         self.shared.heads.lock().unwrap().clone()
     }
@@ -205,7 +207,7 @@ impl Recorder {
         *self.shared.has_no_stream.lock().unwrap() = true;
     }
 
-    /// Says this at the beginning of its own stream, each under an event id.
+    /// Sends these at the beginning of its own stream, each with an event id.
     pub(crate) fn tells(&self, news: Vec<Value>) {
         *self.shared.news.lock().unwrap() = news;
     }
@@ -232,7 +234,7 @@ impl Recorder {
         }
     }
 
-    /// Answers a call the way a bad server does; true when it did.
+    /// Answers a call like a bad server; true if it did.
     fn misbehaves(&self, body: &[u8], writer: &mut TcpStream) -> bool {
         let manner = *self.shared.manner.lock().unwrap();
         let is_bad = matches!(manner, Manner::Drips | Manner::Floods | Manner::Fills);
@@ -295,7 +297,7 @@ impl Recorder {
             "HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n{begin}{before}"
         );
         let parts = [head.as_bytes(), WORDS.as_bytes(), after.as_bytes(), end.as_bytes()];
-        // Who hangs up in the middle wants no more of it.
+        // A client that disconnects does not want the rest.
         let _ = parts.into_iter().try_for_each(|part| writer.write_all(part));
         true
     }
@@ -344,9 +346,21 @@ impl Recorder {
 
     fn result(&self, message: &Value) -> Option<Value> {
         let manner = *self.shared.manner.lock().unwrap();
+        let is_newer = matches!(manner, Manner::Newer | Manner::NewerAsks);
         Some(match message["method"].as_str()? {
-            "initialize" if matches!(manner, Manner::Asleep | Manner::Newer) => return None,
-            "server/discover" if manner == Manner::Newer => json!({
+            "tools/call"
+                if manner == Manner::NewerAsks && message["params"]["requestState"].is_null() =>
+            {
+                json!({
+                    "resultType": "input_required", "requestState": "s",
+                    "inputRequests": { "q": { "method": "elicitation/create", "params": {
+                        "mode": "form", "message": "who?",
+                        "requestedSchema": { "type": "object", "properties": { "n": { "type": "string" } } },
+                    } } },
+                })
+            }
+            "initialize" if is_newer || manner == Manner::Asleep => return None,
+            "server/discover" if is_newer => json!({
                 "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {} },
                 "resultType": "complete", "ttlMs": 0, "cacheScope": "private",
             }),

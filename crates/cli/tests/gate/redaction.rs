@@ -1,5 +1,5 @@
-//! What a policy cuts out of a result reaches the agent on no other way: not beside the result, not in a
-//! question of the server, not as what a task comes to.
+//! Redacted data reaches the agent on no other path: not in notifications, not in server requests, not in
+//! the result of a task.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::door::{Answer, Client, call};
-use crate::lies::told;
+use crate::http_client::{Answer, Client, call};
+use crate::invalid_responses::told;
 use crate::recorder::{Manner, Recorder, tool};
-use crate::world::Gate;
+use crate::test_gate::Gate;
 
 const PROFILE: &str = r#"{"profile":{"name":"GOOD","email":"LEAK"}}"#;
 
@@ -20,7 +20,7 @@ fn rules(action: &str) -> Value {
     json!({ "version": "1", "default": "allow", "tools": { "red": red, "big": big } })
 }
 
-/// The result of a call, with what must go in its text and in its structure.
+/// The result of a call, with redacted data in its text and its structure.
 fn result() -> String {
     let text = serde_json::to_string(PROFILE).unwrap();
     format!(r#"{{"content":[{{"type":"text","text":{text}}}],"structuredContent":{PROFILE}}}"#)
@@ -66,8 +66,8 @@ fn newer(client: &Client, method: &str, name: &str, mut params: Value) -> Answer
 }
 
 #[test]
-fn what_a_server_says_beside_a_result_is_passed_on_without_words() {
-    let beside = [
+fn notifications_with_a_redacted_result_are_forwarded_without_text() {
+    let notifications = [
         (
             "a log line",
             r#""method":"notifications/message","params":{"level":"info","data":"LEAK"}"#,
@@ -83,12 +83,12 @@ fn what_a_server_says_beside_a_result_is_passed_on_without_words() {
     ];
     for manner in [Manner::Honest, Manner::Newer] {
         let (_gate, recorder, client) = world(manner);
-        for (what, notification) in beside {
+        for (what, notification) in notifications {
             let stream = format!(
                 r#"{{sse}}data: {{"jsonrpc":"2.0",{notification}}}%0A%0Adata: {{"jsonrpc":"2.0","id":{{id}},"result":{}}}%0A%0A"#,
                 result()
             );
-            // Where the gate gave the server a token in place of the client's own, it is the id.
+            // If the gate replaced the client's progress token, it is the id.
             let translated = stream.replace(r#":"token""#, ":{id}");
             let params =
                 json!({ "name": "red", "arguments": {}, "_meta": { "progressToken": "token" } });
@@ -111,7 +111,7 @@ fn what_a_server_says_beside_a_result_is_passed_on_without_words() {
 }
 
 #[test]
-fn a_result_that_asks_for_input_is_cut_like_any_other() {
+fn a_result_that_requests_input_is_redacted_like_any_other() {
     let (_gate, recorder, client) = world(Manner::Newer);
     let inside = result();
     let inside = inside.trim_start_matches('{');
@@ -127,12 +127,12 @@ fn a_result_that_asks_for_input_is_cut_like_any_other() {
     assert!(answer.json()["result"]["requestState"].is_string());
     check("a question", &answer);
     check_form(&answer.json()["result"]["inputRequests"]["q"]["params"]);
-    // An older client is asked on its stream.
+    // An older client gets the request on its stream.
     let mut lines = asked_of(&inside_with_questions(&client), "red");
     check_form(&lines.next().unwrap()["params"]);
 }
 
-/// A question in which what must go is said, suggested, offered and named.
+/// A server request with redacted data in its message, default, options and names.
 fn form() -> Value {
     let field = |more: Value| {
         let mut field = json!({ "type": "string", "title": "LEAK", "maxLength": 9 });
@@ -152,7 +152,7 @@ fn form() -> Value {
     })
 }
 
-/// What is left of it can still be answered.
+/// The redacted request can still be answered.
 fn check_form(params: &Value) {
     let text = params.to_string();
     assert!(!text.contains("LEAK"), "{text}");
@@ -163,7 +163,7 @@ fn check_form(params: &Value) {
     assert_eq!(params["requestedSchema"]["required"], json!(["GOOD"]), "{text}");
 }
 
-/// An older client that takes questions.
+/// An older client that supports elicitation.
 fn inside_with_questions(client: &Client) -> Client {
     let hello = json!({
         "protocolVersion": "2025-11-25", "clientInfo": { "name": "x", "version": "1" },
@@ -173,7 +173,7 @@ fn inside_with_questions(client: &Client) -> Client {
     Client { headers: format!("Mcp-Session-Id: {session}\r\n"), ..client.clone() }
 }
 
-/// What an older client hears while it calls a tool, message by message.
+/// The messages that an older client gets during a call.
 fn asked_of(client: &Client, tool: &str) -> impl Iterator<Item = Value> + use<> {
     let mut stream = TcpStream::connect(("127.0.0.1", client.port)).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
@@ -184,7 +184,7 @@ fn asked_of(client: &Client, tool: &str) -> impl Iterator<Item = Value> + use<> 
 }
 
 #[test]
-fn what_an_older_server_asks_in_a_call_is_cut_like_its_result() {
+fn server_requests_of_an_older_server_are_redacted_like_the_result() {
     let (_gate, recorder, client) = world(Manner::Honest);
     let words = json!({ "role": "user", "content": { "type": "text", "text": "LEAK" } });
     let sampling = json!({
@@ -208,7 +208,7 @@ fn what_an_older_server_asks_in_a_call_is_cut_like_its_result() {
             let text = &said[0]["params"]["messages"][0]["content"]["text"];
             assert!(text.as_str().unwrap().starts_with("[withheld"), "{said:?}");
         }
-        // Of a tool out of whose result nothing is cut it is passed on as it is.
+        // Without redaction the request is forwarded unchanged.
         let said = asked_of(&inside, "echo").next().unwrap();
         assert_eq!(said, question);
     }
@@ -217,7 +217,7 @@ fn what_an_older_server_asks_in_a_call_is_cut_like_its_result() {
 }
 
 #[test]
-fn what_a_task_comes_to_is_cut_like_the_result_of_its_call() {
+fn the_result_of_a_task_is_redacted_like_that_of_its_call() {
     for manner in [Manner::Honest, Manner::Newer] {
         let (gate, recorder, client) = world(manner);
         let send = |client: &Client, method: &str, name: &str, params: Value| match manner {
@@ -265,9 +265,9 @@ fn what_a_task_comes_to_is_cut_like_the_result_of_its_call() {
         assert_eq!(answer["error"]["code"], -31060, "{answer}");
         assert_eq!(answer["error"]["data"]["rule"], "/tools/big", "{answer}");
 
-        // Without the tool there is no task of it, on either address.
+        // Without the tool its task does not exist, at either address.
         gate.policy("rules", &rules("deny"));
-        // A newer client that does not declare tasks hears the same of any task that is not its own.
+        // A newer client without tasks gets the same error for any task that is not its own.
         let code = if manner == Manner::Newer { -32021 } else { -32602 };
         for client in [&client, &all] {
             let answer = follow(client, "tasks/get", "t1");
@@ -276,9 +276,9 @@ fn what_a_task_comes_to_is_cut_like_the_result_of_its_call() {
     }
 }
 
-/// Clients check a result against the schema that its tool announces, and throw it away as a whole.
+/// Clients validate a result against the tool's output schema and discard it if it does not match.
 #[test]
-fn a_tool_whose_result_is_cut_announces_no_shape_of_it() {
+fn a_tool_with_a_redacted_result_has_no_output_schema() {
     let (gate, recorder, client) = world(Manner::Honest);
     let with_schema = |name: &str| {
         let mut tool = tool(name, name);
@@ -290,7 +290,7 @@ fn a_tool_whose_result_is_cut_announces_no_shape_of_it() {
     assert_eq!(looked.status.code(), Some(1));
     gate.run(&["server", "pins", "rec", "--accept"]);
     let all = Client { path: "/mcp".to_owned(), ..client.clone() };
-    for (client, prefix) in [(&client, ""), (&all, "rec.")] {
+    for (client, prefix) in [(&client, ""), (&all, "rec__")] {
         let listed = ask(client, "tools/list", &json!({})).json();
         let tools = listed["result"]["tools"].as_array().unwrap();
         for name in ["echo", "red", "big"] {

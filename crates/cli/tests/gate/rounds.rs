@@ -1,5 +1,5 @@
-//! Calls in which the server asks something back, where client and server are of different eras: one
-//! call for limits and for the log, under the name the server knows, and closed when the gate stops.
+//! Calls with a server request, where client and server are of different eras: one call for limits and for
+//! the log, under the name that the server knows, and closed when the gate stops.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::door::{Client, call};
+use crate::http_client::{Client, call};
 use crate::recorder::Manner;
-use crate::world::Gate;
+use crate::test_gate::Gate;
 
-/// A server on standard streams whose tool `ask` wants to know a name: in the words of the older era
-/// in the middle of the call, in those of the newer one as its answer.
+/// A server on stdio whose tool `ask` requests a name: in the older era as a request during the call, in the
+/// newer one as its result.
 const CHILD: &str = r#"
 import json, sys
 modern = sys.argv[1] == "modern"
@@ -74,7 +74,7 @@ fn name() -> Value {
 
 /// One round of a call by a client of the newer era.
 fn round(client: &Client, id: u64, more: &Value) -> Value {
-    let mut message = call("asks.ask", &json!({}));
+    let mut message = call("asks__ask", &json!({}));
     message["id"] = json!(id);
     for (key, value) in more.as_object().unwrap() {
         message["params"][key] = value.clone();
@@ -84,12 +84,12 @@ fn round(client: &Client, id: u64, more: &Value) -> Value {
         "io.modelcontextprotocol/clientCapabilities": { "elicitation": { "form": {} } },
     });
     let mut client = client.clone();
-    "Mcp-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: asks.ask\r\n"
+    "Mcp-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: asks__ask\r\n"
         .clone_into(&mut client.headers);
     client.send(&message).json()
 }
 
-/// Sends a call of the older era, answers what is asked on its stream, and gives its end.
+/// Sends a call of the older era, answers the server requests on its stream, and returns the response.
 fn conversed(client: &Client) -> Value {
     let hello = json!({
         "jsonrpc": "2.0", "id": 0, "method": "initialize",
@@ -104,7 +104,7 @@ fn conversed(client: &Client) -> Value {
     client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
     let mut stream = TcpStream::connect(("127.0.0.1", client.port)).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-    let body = call("asks.ask", &json!({})).to_string();
+    let body = call("asks__ask", &json!({})).to_string();
     stream.write_all(&client.request(body.as_bytes(), "")).unwrap();
     for line in BufReader::new(stream).lines().map(|line| line.expect("a line in time")) {
         let Some(text) = line.strip_prefix("data: ") else { continue };
@@ -116,7 +116,7 @@ fn conversed(client: &Client) -> Value {
         let answer = json!({ "jsonrpc": "2.0", "id": message["id"], "result": name() });
         assert_eq!(client.send(&answer).status, 202);
     }
-    panic!("the stream ended without an answer");
+    panic!("the stream ended without a response");
 }
 
 fn check_counted_once(gate: &Gate) {
@@ -130,7 +130,7 @@ fn check_counted_once(gate: &Gate) {
 }
 
 #[test]
-fn a_newer_client_finishes_the_one_call_it_has_with_an_older_server() {
+fn a_newer_client_finishes_its_single_call_with_an_older_server() {
     let (gate, client) = gate_with("legacy");
     let asked = round(&client, 1, &json!({}));
     assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
@@ -147,7 +147,7 @@ fn a_newer_client_finishes_the_one_call_it_has_with_an_older_server() {
 }
 
 #[test]
-fn a_newer_client_that_brings_no_answer_is_asked_again() {
+fn a_newer_client_without_an_input_response_is_asked_again() {
     let (gate, client) = gate_with("legacy");
     let mut asked = round(&client, 1, &json!({}));
     for (id, answers) in [(2, json!({})), (3, json!({ "another": name() }))] {
@@ -191,7 +191,7 @@ fn a_call_that_waits_for_its_client_is_closed_when_the_gate_stops() {
 }
 
 #[test]
-fn an_answer_that_nobody_asked_for_does_not_come_back_under_its_id() {
+fn an_unrequested_response_is_not_returned_under_its_id() {
     let (_gate, _recorder, client) = Gate::with_recorder();
     let refused = client.send(&json!({ "jsonrpc": "2.0", "id": 5, "result": {} }));
     assert_eq!(refused.status, 400, "{}", refused.text());
@@ -199,7 +199,7 @@ fn an_answer_that_nobody_asked_for_does_not_come_back_under_its_id() {
 }
 
 #[test]
-fn a_server_that_agrees_to_any_revision_is_asked_for_one_that_the_gate_speaks() {
+fn a_server_that_accepts_any_revision_gets_one_that_the_gate_supports() {
     let (_gate, mut client) = gate_with("legacy");
     client.path = "/mcp/asks".to_owned();
     for asked in ["1999-01-01", "2026-07-28", "2099-01-01"] {
@@ -246,10 +246,10 @@ fn line_with(reader: &mut BufReader<TcpStream>, words: &str) {
 }
 
 #[test]
-fn a_newer_client_hears_an_older_server_that_opens_its_stream_with_its_first_news() {
+fn a_newer_client_gets_the_first_notification_of_an_older_servers_stream() {
     let (_gate, recorder, client) = Gate::with_recorder();
     recorder.behave(Manner::Mute);
-    // Who leaves takes nothing along, and each is heard whether it came first or not.
+    // A client that leaves does not end the subscription of the other, whichever came first.
     drop(listened(&client));
     let mut first = listened(&client);
     let mut second = listened(&client);
@@ -259,7 +259,7 @@ fn a_newer_client_hears_an_older_server_that_opens_its_stream_with_its_first_new
 }
 
 #[test]
-fn a_newer_client_gets_the_status_of_an_error_that_an_older_server_has_none_for() {
+fn a_newer_client_gets_the_http_status_of_an_older_servers_error() {
     let (_gate, _recorder, mut newer) = Gate::with_recorder();
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -275,9 +275,9 @@ fn a_newer_client_gets_the_status_of_an_error_that_an_older_server_has_none_for(
     assert_eq!((answer.status, &answer.json()["error"]["code"]), (200, &json!(-32601)));
 }
 
-/// On a child's one stream nobody can tell which call a question is about.
+/// On a child's single stream it is unknown to which call a server request belongs.
 #[test]
-fn the_words_of_a_question_are_kept_back_where_the_policy_cuts_any_result() {
+fn the_text_of_a_server_request_is_withheld_if_the_policy_redacts_any_result() {
     let (gate, client) = gate_with("legacy");
     let rules = |tools: Value| json!({ "version": "1", "default": "allow", "tools": tools });
     for (tools, told) in [

@@ -11,13 +11,13 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::door::{Client, exchange};
+use crate::http_client::{Client, exchange};
 use crate::recorder::{Manner, Recorder};
-use crate::world::{Gate, TOOLS, Watch, number, rounds, rules, until};
+use crate::test_gate::{Gate, TOOLS, Watch, number, rounds, rules, until};
 
-/// A server on standard streams that starts a child of its own and notes both and every call. It does
-/// not say its tools while there is a file `.wait` beside its notes, and ends where `.end` says:
-/// at its `start`, or when it is asked for its `list`.
+/// A server on stdio that starts a child and notes both PIDs and every call. It does not list its tools
+/// while there is a file `.wait` next to its notes, and exits where `.end` says: at its `start`, or at a
+/// `list` request.
 const SERVER: &str = r#"
 import json, os, subprocess, sys, time
 child = subprocess.Popen(["sleep", "600"])
@@ -56,7 +56,7 @@ for line in sys.stdin:
     print(json.dumps({"jsonrpc": "2.0", "id": id, "result": result}), flush=True)
 "#;
 
-/// Puts the child server behind the gate as `child`; answers with a token and where it takes notes.
+/// Puts the child server behind the gate as `child`; returns a token and the path of its notes.
 pub(crate) fn with_child(gate: &Gate) -> (String, std::path::PathBuf) {
     let script = gate.folder.path().join("server.py");
     fs::write(&script, SERVER).unwrap();
@@ -73,7 +73,7 @@ pub(crate) fn with_child(gate: &Gate) -> (String, std::path::PathBuf) {
 pub(crate) fn alive(notes: &Path) -> usize {
     let pids = fs::read_to_string(notes.with_extension("pids")).unwrap();
     let lives = |pid: &&str| {
-        // A zombie is dead; its parent has not looked yet.
+        // A zombie is dead; its parent has not reaped it yet.
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))
     };
@@ -101,7 +101,7 @@ fn p19_a_grant_that_is_revoked_while_its_server_starts_opens_nothing() {
 }
 
 #[test]
-fn a_server_that_was_started_again_is_greeted_again() {
+fn a_restarted_server_gets_a_new_handshake() {
     let mut gate = Gate::new();
     let (token, notes) = with_child(&gate);
     gate.up();
@@ -112,7 +112,7 @@ fn a_server_that_was_started_again_is_greeted_again() {
     }
     let pids = fs::read_to_string(notes.with_extension("pids")).unwrap();
     for pid in pids.lines().step_by(2).map(|pid| pid.parse().unwrap()) {
-        // That of `server add` is gone already.
+        // The process of `server add` has ended already.
         let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
     }
     for client in [&client, &session] {
@@ -156,9 +156,9 @@ fn p26_no_child_outlives_a_killed_gate() {
     println!("P26: {kills} kills with children of children, 0 left after {slowest:.0?}");
 }
 
-/// One that is started together with the gate may not be ready when it is first asked what it speaks.
+/// A server that starts together with the gate may not be ready for the first handshake.
 #[test]
-fn a_server_that_refused_both_revisions_is_asked_for_both_again() {
+fn a_server_that_refused_both_revisions_is_tried_with_both_again() {
     let mut gate = Gate::new();
     let recorder = Recorder::new(TOOLS);
     recorder.behave(Manner::Asleep);
@@ -175,13 +175,13 @@ fn a_server_that_refused_both_revisions_is_asked_for_both_again() {
 
 /// Sends a call and reads nothing.
 fn left_waiting(client: &Client, tool: &str) -> TcpStream {
-    let body = crate::door::call(tool, &json!({})).to_string();
+    let body = crate::http_client::call(tool, &json!({})).to_string();
     let mut stream = TcpStream::connect(("127.0.0.1", client.port)).unwrap();
     stream.write_all(&client.request(body.as_bytes(), "")).unwrap();
     stream
 }
 
-/// How long calls at a good server take: of a hundred, the middle and the slowest but one.
+/// The median and the p99 of a hundred calls to a good server.
 fn pace(client: &Client) -> (Duration, Duration) {
     let calls = 100 * rounds(2);
     let mut line = client.line();
@@ -196,8 +196,8 @@ fn pace(client: &Client) -> (Duration, Duration) {
     (took[calls / 2], took[calls * 99 / 100 - 1])
 }
 
-/// Servers that never greet: a client that wants the tools of all its servers gets those of the others
-/// before it gives up, however many of them there are.
+/// Servers that never answer the handshake: a client of all servers gets the tools of the others before its
+/// timeout, however many servers hang.
 #[test]
 fn p24_servers_that_hang_are_left_out_of_the_list_of_all() {
     let (gate, _recorder, _) = Gate::with_recorder();
@@ -214,8 +214,8 @@ fn p24_servers_that_hang_are_left_out_of_the_list_of_all() {
     println!("P24: 2 servers of 3 hang, {tools} tools of the third after {:.1?}", answer.took);
 }
 
-/// How long calls take, in the middle and at p99, while something rests and while it is at work. In
-/// turns, so that both are measured in the same moments.
+/// The median and p99 of calls without and with load, measured alternately so that both see the same
+/// conditions.
 fn paces(client: &Client, at_work: &AtomicBool) -> [(Duration, Duration); 2] {
     const TURNS: usize = 8;
     let calls = 20 * rounds(2);
@@ -223,7 +223,7 @@ fn paces(client: &Client, at_work: &AtomicBool) -> [(Duration, Duration); 2] {
     let mut took = [Vec::new(), Vec::new()];
     for turn in 0..TURNS {
         at_work.store(turn % 2 == 1, Ordering::Relaxed);
-        // What is under way ends, or begins.
+        // In-flight work ends or begins.
         thread::sleep(Duration::from_millis(200));
         for _ in 0..calls {
             let answer = line.call("echo", &json!({}));
@@ -255,7 +255,7 @@ fn p24_bad_servers_do_not_stop_the_others() {
     let (drip, dripping) = other("drip", "/mcp/drip");
     let (flood, flooding) = other("flood", "/mcp/flood");
     let (fill, filling) = other("fill", "/mcp/fill");
-    // There the gate itself goes through all pages of a list.
+    // There the gate reads all pages of a list itself.
     let (list, listing) = other("list", "/mcp");
 
     recorder.hang_on("other");
@@ -267,7 +267,7 @@ fn p24_bad_servers_do_not_stop_the_others() {
     waiting.extend((0..10).map(|_| left_waiting(&dripping, "echo")));
     until("all calls hang", Duration::from_secs(10), || recorder.count("other") == 40);
     until("all calls drip", Duration::from_secs(10), || drip.calls().len() >= 10);
-    println!("P24: 40 calls hang and 10 drip all the time; calls elsewhere beside");
+    println!("P24: 40 calls hang and 10 drip all the time; calls to other servers pass");
 
     let floods = || {
         let answer = flooding.call("echo", &json!({}));
@@ -299,7 +299,7 @@ fn p24_bad_servers_do_not_stop_the_others() {
             "P24: {asked} {what}: {with_middle:.1?} in the middle and {with_slow:.1?} at p99, without them {middle:.1?} and {slow:.1?}"
         );
         assert!(asked > 0, "{what}");
-        // What a machine with two cores may need to get round to it.
+        // A machine with two cores may need this long.
         assert!(with_slow < slow * 2 + Duration::from_millis(100), "{what}: {with_slow:?}");
     }
     assert!(hung.call("echo", &json!({})).passed(), "even the same server answers other calls");
@@ -307,10 +307,10 @@ fn p24_bad_servers_do_not_stop_the_others() {
     drop(waiting);
 }
 
-/// Asks a bad server once.
+/// Sends one request to a bad server.
 type Asks<'a> = &'a (dyn Fn() + Sync);
 
-/// Asks a bad server while it is to be at work.
+/// Sends requests to a bad server while `at_work` is set.
 fn again_and_again(ask: Asks<'_>, at_work: &AtomicBool, over: &AtomicBool, asked: &AtomicUsize) {
     while !over.load(Ordering::Relaxed) {
         if at_work.load(Ordering::Relaxed) {
@@ -337,7 +337,7 @@ fn p25_a_stop_settles_every_call_within_five_seconds() {
             })
         })
         .collect();
-    thread::sleep(Duration::from_millis(200));
+    until("other calls pass", Duration::from_secs(5), || recorder.count("echo") > 40);
     let took = gate.stop();
     drop(waiting);
     for one in busy {
@@ -361,11 +361,11 @@ fn p25_a_stop_settles_every_call_within_five_seconds() {
 }
 
 #[test]
-fn p23_what_is_in_flight_counts_also_when_other_rules_come_in_force() {
+fn p23_in_flight_limits_survive_policy_reloads() {
     const PLACES: usize = 4;
     let mut gate = Gate::new();
     let recorder = Recorder::new(TOOLS);
-    let token = gate.furnish(&recorder);
+    let token = gate.set_up(&recorder);
     gate.settings(&format!("[limits]\nin_flight_per_grant_max = {PLACES}\n"));
     gate.up();
     let client = gate.client(&token, "/mcp/rec");
@@ -380,7 +380,7 @@ fn p23_what_is_in_flight_counts_also_when_other_rules_come_in_force() {
     }
 }
 
-/// A server on standard streams that answers no call and ends for nothing but KILL. It notes its process.
+/// A server on stdio that answers no call and ends only on SIGKILL. It notes its PID.
 const STUBBORN: &str = r#"
 import json, os, signal, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -401,7 +401,7 @@ while True:
 "#;
 
 #[test]
-fn p25_a_server_that_does_not_end_holds_up_no_stop() {
+fn p25_a_server_that_does_not_exit_delays_no_stop() {
     let mut gate = Gate::new();
     let (script, notes) =
         (gate.folder.path().join("stubborn.py"), gate.folder.path().join("notes"));
@@ -425,7 +425,7 @@ fn p25_a_server_that_does_not_end_holds_up_no_stop() {
     gate.verify();
 }
 
-/// Puts calls on record as a gate does, two rows each.
+/// Records calls as a gate does, two rows each.
 fn write_calls(audit: &Path, calls: usize) {
     use ::store::ledger::{Admission, Ending, Facts, Ledger, Options, Outcome};
     use policy::{Call, Caller, Format, LocalTime, Policy, Subject, ToolFacts, Weekday};
@@ -483,12 +483,12 @@ fn live(gate: &Gate, server: &str) -> Value {
 }
 
 #[test]
-fn the_owner_sees_how_servers_stand_and_nobody_else_does() {
+fn only_the_owner_sees_the_status_of_servers() {
     use std::os::unix::fs::PermissionsExt;
     let mut gate = Gate::new();
     let (token, _notes) = with_child(&gate);
     let recorder = Recorder::new(TOOLS);
-    gate.policy("rules", &crate::world::rules());
+    gate.policy("rules", &crate::test_gate::rules());
     gate.run(&["server", "add", "rec", "--url", &recorder.url()]);
     let other = gate.grant("other", &["rec=rules"]);
     gate.up();
@@ -531,5 +531,5 @@ fn the_owner_sees_how_servers_stand_and_nobody_else_does() {
     assert_eq!(mode(&socket), 0o600);
     gate.kill();
     assert!(!gate.cli(&["status"]).status.success());
-    assert!(!socket.exists(), "what a killed gate left behind is swept away");
+    assert!(!socket.exists(), "the file of a killed gate is removed");
 }

@@ -1,17 +1,16 @@
-//! What a session may hear, ask and remember: resources that stay hidden, event ids of one server, log levels,
-//! and servers that are the gate itself.
+//! Sessions: hidden resources, event ids of one server, log levels, and servers that are the gate itself.
 
 use std::io::{BufRead, BufReader};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::door::Client;
-use crate::lies::told;
+use crate::http_client::Client;
+use crate::invalid_responses::told;
 use crate::recorder::Recorder;
-use crate::world::{Gate, until};
+use crate::test_gate::{Gate, until};
 
-/// What a server offers in its handshake.
+/// The capabilities of a server in its handshake.
 fn offers(recorder: &Recorder, capabilities: &Value) {
     let hello = json!({
         "protocolVersion": "2025-06-18", "capabilities": capabilities,
@@ -26,7 +25,7 @@ fn ask(client: &Client, method: &str, params: &Value) -> Value {
     client.send(&request).json()
 }
 
-/// Keeps every message that a server gets, but for those that are needed to know it.
+/// Records every message that a server gets, except handshakes and listings.
 fn noted(body: &[u8]) -> Option<String> {
     Some(String::from_utf8_lossy(body).into_owned()).filter(|text| !text.is_empty())
 }
@@ -36,7 +35,7 @@ fn updated(uri: &str) -> Value {
     json!({ "jsonrpc": "2.0", "method": "notifications/resources/updated", "params": params })
 }
 
-/// The lines of a session's own stream, with the id of the last event that was heard.
+/// The lines of a session's stream, resumed after the last event id.
 fn heard(client: &Client, last: &str) -> impl Iterator<Item = String> + use<> {
     let headers = format!("{}{last}Accept: text/event-stream\r\n", client.headers);
     let stream = Client { headers, ..client.clone() }.open("GET");
@@ -45,7 +44,7 @@ fn heard(client: &Client, last: &str) -> impl Iterator<Item = String> + use<> {
 }
 
 #[test]
-fn news_of_a_hidden_resource_reach_nobody() {
+fn updates_of_a_hidden_resource_reach_no_client() {
     let mut gate = Gate::new();
     let recorder = Recorder::new(&["echo"]);
     offers(&recorder, &json!({ "tools": {}, "resources": { "subscribe": true } }));
@@ -57,7 +56,7 @@ fn news_of_a_hidden_resource_reach_nobody() {
     gate.up();
     for path in ["/mcp/rec", "/mcp"] {
         let session = gate.client(&token, path).with_session();
-        let tool = if path == "/mcp" { "rec.echo" } else { "echo" };
+        let tool = if path == "/mcp" { "rec__echo" } else { "echo" };
         assert!(session.call(tool, &json!({})).passed());
         // On its own stream.
         let mut lines = Vec::new();
@@ -82,7 +81,7 @@ fn news_of_a_hidden_resource_reach_nobody() {
 }
 
 #[test]
-fn an_event_id_goes_back_to_the_server_that_gave_it() {
+fn an_event_id_is_sent_to_the_server_that_issued_it() {
     let mut gate = Gate::new();
     let recorders = [Recorder::new(&["a"]), Recorder::new(&["b"])];
     gate.policy("rules", &json!({ "version": "1", "default": "allow" }));
@@ -94,7 +93,7 @@ fn an_event_id_goes_back_to_the_server_that_gave_it() {
     let token = gate.grant("agent", &["one=rules", "two=rules"]);
     gate.up();
     let session = gate.client(&token, "/mcp").with_session();
-    for tool in ["one.a", "two.b"] {
+    for tool in ["one__a", "two__b"] {
         assert!(session.call(tool, &json!({})).passed());
     }
     let mut ids: Vec<String> =
@@ -117,7 +116,7 @@ fn an_event_id_goes_back_to_the_server_that_gave_it() {
 }
 
 #[test]
-fn a_resource_is_looked_for_only_where_the_caller_may_see_it() {
+fn a_resource_is_searched_only_on_servers_where_the_caller_may_see_it() {
     let mut gate = Gate::new();
     let recorders = [Recorder::new(&["echo"]), Recorder::new(&["echo"])];
     let seen = json!({ "version": "1", "default": "deny", "resources": { "notes:*": {} } });
@@ -165,7 +164,7 @@ fn a_log_level_is_judged_like_any_other_method() {
         assert_eq!(ask(&session, "ping", &json!({}))["result"], json!({}));
         // At the address of all servers only those are told whose policy allows it.
         let all = gate.client(&token, "/mcp").with_session();
-        assert!(all.call("rec.echo", &json!({})).passed());
+        assert!(all.call("rec__echo", &json!({})).passed());
         let before = told();
         let answer = ask(&all, "logging/setLevel", &json!({ "level": "info" }));
         assert_eq!(answer["result"], json!({}), "{answer}");
@@ -174,7 +173,7 @@ fn a_log_level_is_judged_like_any_other_method() {
 }
 
 #[test]
-fn a_server_that_is_the_gate_itself_is_found_out() {
+fn a_server_that_is_the_gate_itself_is_detected() {
     let (gate, _recorder, client) = Gate::with_recorder();
     let token = gate.folder.path().join("token");
     std::fs::write(&token, format!("Bearer {}", client.token)).unwrap();
@@ -192,7 +191,7 @@ fn a_server_that_is_the_gate_itself_is_found_out() {
     let rows = gate.rows();
     assert!(rows.iter().any(|row| row["code"] == "508"), "{rows:?}");
     assert!(rows.len() < before + 20, "it went round {} times", rows.len() - before);
-    // Where the settings say it, nobody needs to try.
+    // A loop that is visible in the settings is refused without a call.
     for address in
         ["http://127.0.0.1:4180/mcp", "http://localhost:4180/mcp/x", "http://[::1]:4180/"]
     {
@@ -200,6 +199,15 @@ fn a_server_that_is_the_gate_itself_is_found_out() {
         let words = String::from_utf8(refused.stderr).unwrap();
         assert!(words.contains("this gate's own"), "{address}: {words}");
     }
+}
+
+/// An open stream is how a client shows that it is there.
+#[test]
+fn a_session_has_a_stream_although_its_server_has_none() {
+    let (_gate, recorder, client) = Gate::with_recorder();
+    recorder.has_no_stream();
+    let status = heard(&client.with_session(), "").next();
+    assert!(status.as_ref().is_some_and(|line| line.contains("200")), "{status:?}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! No store, no call: what is taken away from under a running gate, and what happens when it is back.
+//! Without its store a gate refuses calls: files are removed under a running gate and restored.
 
 use std::fs;
 use std::path::Path;
@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::door::Client;
+use crate::http_client::Client;
 use crate::recorder::Recorder;
-use crate::world::{Gate, TOOLS, until};
+use crate::test_gate::{Gate, TOOLS, until};
 
-/// While it is broken nothing passes; when it is mended calls pass again, in the same process.
+/// While the store is broken no call passes; after the repair calls pass again, in the same process.
 fn broken_then_mended(
     what: &str,
     gate: &Gate,
@@ -30,7 +30,7 @@ fn broken_then_mended(
         let answer = client.call("echo", &arguments);
         assert_eq!(answer.denial()["code"], "store_unavailable", "{what}: {}", answer.text());
         assert!(answer.took < Duration::from_secs(10));
-        // While the log itself can be written, the refusal has its row.
+        // While the log can be written, the refusal has its row.
         let on_record = answer.denial()["audit_id"].is_u64();
         assert!(on_record || what != "gate.db removed", "{what}: {}", answer.text());
     }
@@ -50,7 +50,7 @@ fn broken_then_mended(
 }
 
 #[test]
-fn p02_without_its_store_the_gate_lets_nothing_through() {
+fn p02_without_its_store_the_gate_refuses_every_call() {
     let (gate, recorder, client) = Gate::with_recorder();
     let home = gate.home.clone();
     let aside = gate.folder.path().join("aside");
@@ -81,7 +81,7 @@ fn p02_without_its_store_the_gate_lets_nothing_through() {
     gate.verify();
 }
 
-/// A file system of three megabytes, if this machine lets us make one.
+/// A file system of three megabytes, if this user may mount one.
 struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
@@ -102,14 +102,14 @@ impl Drop for SmallDisk {
 }
 
 #[test]
-fn p02_on_a_full_disk_the_gate_lets_nothing_through() {
+fn p02_on_a_full_disk_the_gate_refuses_every_call() {
     let Some(disk) = SmallDisk::mount() else {
         println!("P02: disk full: not tried, this user may not mount a small disk");
         return;
     };
     let mut gate = Gate::at(Some(disk.0.path()));
     let recorder = Recorder::new(TOOLS);
-    let token = gate.furnish(&recorder);
+    let token = gate.set_up(&recorder);
     gate.up();
     let client = gate.client(&token, "/mcp/rec");
     let filler = disk.0.path().join("filler");

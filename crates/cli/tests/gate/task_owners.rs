@@ -1,15 +1,16 @@
-//! A task is its grant's and its conversation's: across restarts, in lists, and whatever ids a server uses.
+//! A task belongs to its grant and session: across restarts, in lists, and whatever ids a server uses.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::door::Client;
-use crate::lies::told;
+use crate::eras::{older, request};
+use crate::http_client::Client;
+use crate::invalid_responses::told;
 use crate::recorder::Recorder;
-use crate::world::{Gate, until};
+use crate::test_gate::{Gate, until};
 
-/// A gate with the grants `a` and `b`; out of what `red` says, an address is cut.
+/// A gate with the grants `a` and `b`; an address in the results of `red` is redacted.
 fn world() -> (Gate, Recorder, Client, Client) {
     let mut gate = Gate::new();
     let recorder = Recorder::new(&["plain", "red", "gone"]);
@@ -45,7 +46,7 @@ fn task(id: &str) -> Value {
     json!({ "taskId": id, "status": "working", "statusMessage": "LEAK", "ttl": 60000 })
 }
 
-/// What a task came to.
+/// The result of a task.
 fn done() -> Value {
     json!({ "content": [], "structuredContent": { "email": "LEAK", "name": "GOOD" } })
 }
@@ -56,11 +57,11 @@ fn result_of(recorder: &Recorder, client: &Client, id: &str) -> String {
 }
 
 fn is_refused(answer: &str) -> bool {
-    answer.contains("there is no such task") && !answer.contains("GOOD")
+    answer.contains("unknown task") && !answer.contains("GOOD")
 }
 
 #[test]
-fn a_task_is_its_grants_after_a_restart_and_an_unknown_one_is_nobodys() {
+fn a_task_belongs_to_its_grant_after_a_restart_and_an_unknown_one_to_none() {
     let (mut gate, recorder, a, b) = world();
     begin(&recorder, &a, "red", "t1");
     // In a session, whose id the gate forgets when it ends.
@@ -84,7 +85,7 @@ fn a_task_is_its_grants_after_a_restart_and_an_unknown_one_is_nobodys() {
 }
 
 #[test]
-fn a_task_that_was_begun_before_the_gate_was_killed_is_still_its_grants() {
+fn a_task_from_before_a_kill_still_belongs_to_its_grant() {
     let (mut gate, recorder, a, b) = world();
     begin(&recorder, &a, "red", "t1");
     // The owner is stored off the path of the call.
@@ -100,8 +101,43 @@ fn a_task_that_was_begun_before_the_gate_was_killed_is_still_its_grants() {
     assert!(is_refused(&result_of(&recorder, &b, "t1")));
 }
 
+/// Another process on the home, such as a second gate, may get requests about the task.
+/// The server may work on it long after its client closed the stream.
 #[test]
-fn a_list_of_tasks_has_the_callers_own_and_none_of_a_tool_that_it_may_not_use() {
+fn a_session_with_a_task_is_not_ended_as_gone() {
+    let (mut gate, recorder, _, _) = world();
+    gate.settings("[limits]\nsession_gone_seconds_max = 1\n");
+    gate.stop();
+    gate.up();
+    let token = gate.grant("c", &["rec=rules"]);
+    let client = older(&gate.client(&token, "/mcp/rec"), &json!({}));
+    begin(&recorder, &client, "plain", "task-1");
+    std::thread::sleep(Duration::from_secs(3));
+    says(&recorder, &task("task-1"));
+    let answer = client.send(&request("tasks/get", &json!({ "taskId": "task-1" })));
+    assert_eq!(answer.status, 200, "{}", answer.text());
+}
+
+#[test]
+fn a_task_of_another_process_on_the_home_belongs_to_its_grant_there_too() {
+    let (mut gate, recorder, a, b) = world();
+    let (first, first_port) = (gate.child.take(), gate.port);
+    gate.up();
+    assert_ne!(gate.port, first_port);
+    let [there_a, there_b] = [&a, &b].map(|one| Client { port: gate.port, ..one.clone() });
+    assert!(is_refused(&result_of(&recorder, &there_a, "t1")), "it was not created yet");
+    begin(&recorder, &a, "red", "t1");
+    until("the other process knows it", Duration::from_secs(10), || {
+        let answer = result_of(&recorder, &there_a, "t1");
+        answer.contains("GOOD") && !answer.contains("LEAK")
+    });
+    assert!(is_refused(&result_of(&recorder, &there_b, "t1")));
+    gate.stop();
+    gate.child = first;
+}
+
+#[test]
+fn a_list_of_tasks_has_only_own_tasks_of_allowed_tools() {
     let (gate, recorder, a, b) = world();
     begin(&recorder, &a, "red", "own");
     begin(&recorder, &a, "gone", "hidden");
@@ -109,7 +145,7 @@ fn a_list_of_tasks_has_the_callers_own_and_none_of_a_tool_that_it_may_not_use() 
     let red = json!({ "redact": ["email"] });
     let tools = json!({ "red": red, "gone": { "action": "hide" } });
     gate.policy("rules", &json!({ "version": "1", "default": "allow", "tools": tools }));
-    until("the policy is in force", Duration::from_secs(10), || {
+    until("the policy applies", Duration::from_secs(10), || {
         is_refused(&result_of(&recorder, &a, "hidden"))
     });
     let all: Vec<Value> = ["own", "hidden", "anothers", "unknown"].map(task).to_vec();
@@ -127,7 +163,7 @@ fn a_list_of_tasks_has_the_callers_own_and_none_of_a_tool_that_it_may_not_use() 
 }
 
 #[test]
-fn one_id_in_two_sessions_is_two_tasks_and_each_is_cut_as_its_own_tool_is() {
+fn one_id_in_two_sessions_is_two_tasks_with_separate_redaction() {
     let (_gate, recorder, a, b) = world();
     let hello = json!({
         "protocolVersion": "2025-11-25", "capabilities": { "tools": {}, "tasks": {} },
@@ -149,13 +185,13 @@ fn one_id_in_two_sessions_is_two_tasks_and_each_is_cut_as_its_own_tool_is() {
 }
 
 #[test]
-fn a_grant_takes_no_task_over_where_all_clients_of_a_server_share_its_ids() {
+fn a_grant_cannot_take_over_a_task_on_a_shared_server() {
     let (_gate, recorder, a, b) = world();
     begin(&recorder, &a, "red", "task-1");
     begin(&recorder, &b, "plain", "task-1");
     let answer = result_of(&recorder, &b, "task-1");
     assert!(is_refused(&answer), "{answer}");
-    // Nor does the grant itself get around what is cut out, with another tool or in another session.
+    // Nor can the grant itself bypass the redaction with another tool or in another session.
     begin(&recorder, &a, "plain", "task-1");
     begin(&recorder, &a.with_session(), "plain", "task-1");
     let answer = result_of(&recorder, &a, "task-1");
@@ -163,7 +199,7 @@ fn a_grant_takes_no_task_over_where_all_clients_of_a_server_share_its_ids() {
 }
 
 #[test]
-fn no_text_of_a_task_gets_past_what_is_cut_out_of_its_tools_result() {
+fn no_text_of_a_task_bypasses_the_redaction_of_its_tool() {
     let (_gate, recorder, a, _) = world();
     let session = a.with_session();
     let begun = begin(&recorder, &session, "red", "t1");
@@ -172,7 +208,7 @@ fn no_text_of_a_task_gets_past_what_is_cut_out_of_its_tools_result() {
     let got = ask(&session, "tasks/get", &json!({ "taskId": "t1" }));
     assert_eq!(got["result"]["status"], "working", "{got}");
     assert!(!got.to_string().contains("LEAK"), "{got}");
-    // News of tasks that come with another call: the caller's own without the words, others' not at all.
+    // Task notifications during another call: the caller's own without text, those of others not at all.
     let news = |id: &str| {
         let params = task(id);
         json!({ "jsonrpc": "2.0", "method": "notifications/tasks/status", "params": params })

@@ -1,10 +1,10 @@
-//! The gate's own grant tokens inside messages: they reach no server and no row.
+//! Grant tokens inside messages: they reach no server and no row.
 
 use serde_json::{Value, json};
 
-use crate::door::Client;
+use crate::http_client::Client;
 use crate::recorder::Recorder;
-use crate::world::Gate;
+use crate::test_gate::Gate;
 
 fn message(method: &str, params: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params })
@@ -75,7 +75,7 @@ fn a_grant_token_in_a_message_reaches_no_server_and_no_row() {
             refused(&client, &name, &text.replace("tg_", "\\u0074\\u0067\\u005f"));
         }
     }
-    // One that was cut short is no token, but its row does not hold it either.
+    // A truncated one is not a token, but its row does not contain it either.
     let client = gate.client(&token, "/mcp/rec");
     let cut = &token[..45];
     let arguments = json!({ cut: 1 });

@@ -1,0 +1,430 @@
+//! `doctor --public`: goes the way of a client that knows only the address, and says for each client which
+//! step would fail. It registers one client, which expires within the hour, and changes nothing else.
+
+use connectors::http::{BaseUrl, Http, Reply, Request};
+use http::Method;
+use oauth::server::Issuer;
+use serde_json::{Value, json};
+
+use super::Finding;
+use crate::context::Context;
+use crate::gate::runtime;
+use crate::running;
+
+const REPLY_BYTES_MAX: usize = 1 << 20;
+const CHALLENGE: &str = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
+const VERIFIER: &str = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
+
+/// A step of the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// Public https: the client calls from its own machines.
+    Internet,
+    Challenge,
+    Resource,
+    Metadata,
+    Documents,
+    Registration,
+    OfflineAccess,
+    Authorize,
+    Token,
+}
+
+/// What a client does, in its order, and where it wants to be sent back to.
+struct Client {
+    name: &'static str,
+    redirect: &'static str,
+    steps: &'static [Step],
+}
+
+const CLIENTS: &[Client] = &[
+    Client {
+        name: "claude.ai",
+        redirect: "https://claude.ai/api/mcp/auth_callback",
+        steps: &[
+            Step::Internet,
+            Step::Challenge,
+            Step::Resource,
+            Step::Metadata,
+            Step::Documents,
+            Step::Registration,
+            Step::Authorize,
+            Step::Token,
+        ],
+    },
+    Client {
+        name: "ChatGPT",
+        redirect: "https://chatgpt.com/connector_platform_oauth_redirect",
+        steps: &[
+            Step::Internet,
+            Step::Challenge,
+            Step::Resource,
+            Step::Metadata,
+            Step::OfflineAccess,
+            Step::Documents,
+            Step::Registration,
+            Step::Authorize,
+            Step::Token,
+        ],
+    },
+    Client {
+        name: "VS Code",
+        redirect: "http://127.0.0.1/",
+        steps: &[
+            Step::Challenge,
+            Step::Resource,
+            Step::Metadata,
+            Step::Documents,
+            Step::Registration,
+            Step::Authorize,
+            Step::Token,
+        ],
+    },
+    Client {
+        name: "Cursor",
+        redirect: "cursor://anysphere.cursor-mcp/oauth/callback",
+        steps: &[
+            Step::Challenge,
+            Step::Resource,
+            Step::Metadata,
+            Step::Registration,
+            Step::Authorize,
+            Step::Token,
+        ],
+    },
+    Client {
+        name: "Claude Code",
+        redirect: "http://localhost/callback",
+        steps: &[
+            Step::Challenge,
+            Step::Resource,
+            Step::Metadata,
+            Step::Documents,
+            Step::Registration,
+            Step::Authorize,
+            Step::Token,
+        ],
+    },
+];
+
+/// Why a step fails, and what to do.
+struct Fault {
+    step: Step,
+    words: String,
+    mend: String,
+}
+
+const NO_ADDRESS: &str = "set `public_url` in tollgate.toml and start the gate again, or give the address: `tollgate doctor --public=https://gate.example`";
+
+/// `named` is the address that was given, or empty.
+pub(super) fn check(named: &str, context: &Context) -> anyhow::Result<Vec<Finding>> {
+    let Some(address) = address(named, context)? else {
+        let words = "the gate has no public address, so clients elsewhere cannot reach it";
+        return Ok(vec![Finding::wrong("public", words, NO_ADDRESS)]);
+    };
+    let issuer = match Issuer::parse(&address) {
+        Ok(issuer) => issuer,
+        Err(why) => {
+            let words = format!("`{address}` cannot be the public address: {why}");
+            return Ok(vec![Finding::wrong("public", words, NO_ADDRESS)]);
+        }
+    };
+    let is_dashboard_wanted = context.settings()?.public_dashboard;
+    let base = BaseUrl::parse(issuer.as_str()).map_err(anyhow::Error::msg)?;
+    let walk = Walk { issuer, base, http: Http::new() };
+    let (faults, dashboard) = runtime()?
+        .block_on(async { (walk.faults().await, walk.dashboard(is_dashboard_wanted).await) });
+    let mut findings = vec![dashboard];
+    findings.extend(CLIENTS.iter().map(|client| verdict(client, &walk.issuer, &faults)));
+    Ok(findings)
+}
+
+/// The address that was given, that of a running gate, or that of the settings.
+fn address(named: &str, context: &Context) -> anyhow::Result<Option<String>> {
+    if !named.is_empty() {
+        return Ok(Some(named.to_owned()));
+    }
+    let running = running::all(&context.home_path()?);
+    let running = running.into_iter().find_map(|gate| gate.public_url);
+    let settings = context.settings()?.public_url;
+    Ok(running.or_else(|| settings.map(|issuer| issuer.as_str().to_owned())))
+}
+
+fn verdict(client: &Client, issuer: &Issuer, faults: &[Fault]) -> Finding {
+    let fault =
+        client.steps.iter().find_map(|step| faults.iter().find(|fault| fault.step == *step));
+    match fault {
+        None => {
+            let words = format!(
+                "can sign in at {}: {} steps checked; the next one is your consent",
+                issuer.at("/mcp"),
+                client.steps.len()
+            );
+            Finding::good(client.name, words)
+        }
+        Some(fault) => {
+            let at = client.steps.iter().position(|step| *step == fault.step).unwrap_or_default();
+            let words =
+                format!("stops at step {} of {}: {}", at + 1, client.steps.len(), fault.words);
+            Finding::wrong(client.name, words, fault.mend.clone())
+        }
+    }
+}
+
+struct Walk {
+    issuer: Issuer,
+    base: BaseUrl,
+    http: Http,
+}
+
+impl Walk {
+    /// Every step is tried, because clients need different ones.
+    async fn faults(&self) -> Vec<Fault> {
+        let mut faults = Vec::new();
+        let mut note = |step, result: Result<(), (String, String)>| {
+            if let Err((words, mend)) = result {
+                faults.push(Fault { step, words, mend });
+            }
+        };
+        note(Step::Internet, self.internet());
+        note(Step::Challenge, self.challenge().await);
+        note(Step::Resource, self.resource().await);
+        let metadata = self.document(&[".well-known", "oauth-authorization-server"]).await;
+        note(
+            Step::Metadata,
+            metadata.as_ref().map_err(Clone::clone).and_then(|m| self.metadata(m)),
+        );
+        let known = metadata.unwrap_or_default();
+        note(Step::Documents, documents(&known));
+        note(Step::OfflineAccess, offline_access(&known));
+        let client = self.register().await;
+        note(Step::Registration, client.as_ref().map(|_| ()).map_err(Clone::clone));
+        let client = client.unwrap_or_default();
+        note(Step::Authorize, self.authorize(&client).await);
+        note(Step::Token, self.token(&client).await);
+        faults
+    }
+
+    fn internet(&self) -> Result<(), (String, String)> {
+        if self.issuer.is_https() {
+            return Ok(());
+        }
+        let words = format!(
+            "it calls from its own machines, and {} is this machine only",
+            self.issuer.as_str()
+        );
+        Err((
+            words,
+            "a tunnel or a proxy with https in front of the gate, as docs/guide/public.md shows"
+                .to_owned(),
+        ))
+    }
+
+    async fn send(&self, request: Request) -> Result<Reply, (String, String)> {
+        let sent = self.http.send(request.reply_bytes_max(REPLY_BYTES_MAX)).await;
+        sent.map_err(|error| {
+            let mend = "check the name, the certificate, and that the tunnel or proxy runs and leads to the gate";
+            (error.to_string(), mend.to_owned())
+        })
+    }
+
+    async fn document(&self, segments: &[&str]) -> Result<Value, (String, String)> {
+        let reply = self.send(Request::get(&self.base, segments)).await?;
+        let shown = format!("/{}", segments.join("/"));
+        let mend = || {
+            "the proxy must pass `/.well-known/` on to the gate, without a guard of its own"
+                .to_owned()
+        };
+        if reply.status != 200 {
+            return Err((
+                format!("{shown} answers with status {}{}", reply.status, host_hint(&reply)),
+                mend(),
+            ));
+        }
+        serde_json::from_slice(&reply.body)
+            .map_err(|_| (format!("{shown} is not JSON: something else answers"), mend()))
+    }
+
+    async fn challenge(&self) -> Result<(), (String, String)> {
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {} });
+        let request = Request::new(Method::POST, &self.base, &["mcp"]).json(&body);
+        let reply = self.send(request).await?;
+        let challenge = reply.header("www-authenticate").unwrap_or_default();
+        let expected = self.issuer.resource_metadata("/mcp");
+        if reply.status == 401 && challenge.contains(&format!("resource_metadata=\"{expected}\"")) {
+            return Ok(());
+        }
+        let words = match reply.status {
+            401 => format!("the challenge does not name {expected}: `{challenge}`"),
+            status => format!(
+                "/mcp without a token answers with status {status}, not 401{}",
+                host_hint(&reply)
+            ),
+        };
+        Err((words, self.address_mend()))
+    }
+
+    async fn resource(&self) -> Result<(), (String, String)> {
+        let document = self.document(&[".well-known", "oauth-protected-resource", "mcp"]).await?;
+        let found = document.get("resource").and_then(Value::as_str).unwrap_or_default();
+        let expected = self.issuer.at("/mcp");
+        if found == expected {
+            return Ok(());
+        }
+        let words = format!("the gate calls itself `{found}`, and the client was given {expected}");
+        Err((words, self.address_mend()))
+    }
+
+    fn address_mend(&self) -> String {
+        format!(
+            "set `public_url = \"{}\"`, start the gate again, and let the proxy pass the Host header on",
+            self.issuer.as_str()
+        )
+    }
+
+    fn metadata(&self, metadata: &Value) -> Result<(), (String, String)> {
+        let expected = self.issuer.server_metadata();
+        for name in [
+            "issuer",
+            "authorization_endpoint",
+            "token_endpoint",
+            "registration_endpoint",
+            "code_challenge_methods_supported",
+        ] {
+            if metadata.get(name) != expected.get(name) {
+                let found = metadata.get(name).map(ToString::to_string).unwrap_or_default();
+                return Err((
+                    format!("`{name}` of the authorization server is {found}"),
+                    self.address_mend(),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Registers one client with the redirects of all.
+    async fn register(&self) -> Result<String, (String, String)> {
+        let redirects: Vec<&str> = CLIENTS.iter().map(|client| client.redirect).collect();
+        let body = json!({
+            "client_name": "tollgate doctor", "redirect_uris": redirects,
+            "token_endpoint_auth_method": "none",
+        });
+        let request = Request::new(Method::POST, &self.base, &["register"]).json(&body);
+        let reply = self.send(request).await?;
+        let answer: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
+        let has_refresh = answer.get("grant_types").is_some_and(|types| {
+            types.as_array().is_some_and(|types| types.iter().any(|one| one == "refresh_token"))
+        });
+        match answer.get("client_id").and_then(Value::as_str) {
+            Some(id) if reply.status == 201 && has_refresh => Ok(id.to_owned()),
+            _ => Err((
+                format!("/register answers with status {}{}", reply.status, words_of(&answer)),
+                "the proxy must pass POST requests with JSON on to the gate".to_owned(),
+            )),
+        }
+    }
+
+    async fn authorize(&self, client: &str) -> Result<(), (String, String)> {
+        let redirect = CLIENTS.first().map(|client| client.redirect).unwrap_or_default();
+        let request = Request::get(&self.base, &["authorize"])
+            .query("response_type", "code")
+            .query("client_id", client)
+            .query("redirect_uri", redirect)
+            .query("code_challenge", CHALLENGE)
+            .query("code_challenge_method", "S256")
+            .query("resource", &self.issuer.at("/mcp"));
+        let reply = self.send(request).await?;
+        let page = String::from_utf8_lossy(&reply.body);
+        if reply.status == 200 && page.contains("/authorize/consent?") {
+            return Ok(());
+        }
+        let words = format!(
+            "/authorize answers with status {} and not with the sign-in page",
+            reply.status
+        );
+        Err((
+            words,
+            "the proxy must not ask for a login of its own on `/authorize` and `/sign-in`"
+                .to_owned(),
+        ))
+    }
+
+    /// A code that does not exist must be refused by the gate itself.
+    async fn token(&self, client: &str) -> Result<(), (String, String)> {
+        let request = Request::new(Method::POST, &self.base, &["token"]).form(&[
+            ("grant_type", "authorization_code"),
+            ("code", "tg_code_of_the_doctor"),
+            ("code_verifier", VERIFIER),
+            ("client_id", client),
+        ]);
+        let reply = self.send(request).await?;
+        let answer: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
+        if reply.status == 400 && answer.get("error").is_some_and(|error| error == "invalid_grant")
+        {
+            return Ok(());
+        }
+        let words = format!("/token answers with status {}{}", reply.status, words_of(&answer));
+        Err((words, "the proxy must pass POST requests with forms on to the gate".to_owned()))
+    }
+
+    /// The dashboard should not be reachable under a public address.
+    async fn dashboard(&self, is_wanted: bool) -> Finding {
+        if is_wanted {
+            let words =
+                "the dashboard is served under the public address, as `public_dashboard` says";
+            return Finding::careful(
+                "dashboard",
+                words,
+                "leave out `public_dashboard` unless you need it there",
+            );
+        }
+        match self.send(Request::get(&self.base, &["grants"])).await {
+            Err((words, mend)) => Finding::wrong("dashboard", words, mend),
+            Ok(reply) if reply.status == 404 => {
+                Finding::good("dashboard", "not served under the public address")
+            }
+            Ok(_) if !self.issuer.is_https() => {
+                Finding::good("dashboard", "served on this machine only")
+            }
+            Ok(reply) => Finding::wrong(
+                "dashboard",
+                format!(
+                    "it answers under the public address, with status {}: the Host header of the request was changed on its way",
+                    reply.status
+                ),
+                self.address_mend(),
+            ),
+        }
+    }
+}
+
+fn documents(metadata: &Value) -> Result<(), (String, String)> {
+    let is_supported =
+        metadata.get("client_id_metadata_document_supported") == Some(&Value::Bool(true));
+    let methods = metadata.get("token_endpoint_auth_methods_supported").and_then(Value::as_array);
+    let has_none = methods.is_some_and(|methods| methods.iter().any(|method| method == "none"));
+    if is_supported && has_none {
+        return Ok(());
+    }
+    Err(("client metadata documents are not offered".to_owned(), "use a newer tollgate".to_owned()))
+}
+
+fn offline_access(metadata: &Value) -> Result<(), (String, String)> {
+    let scopes = metadata.get("scopes_supported").and_then(Value::as_array);
+    if scopes.is_some_and(|scopes| scopes.iter().any(|scope| scope == "offline_access")) {
+        return Ok(());
+    }
+    Err(("`offline_access` is not offered".to_owned(), "use a newer tollgate".to_owned()))
+}
+
+/// What the answer says is wrong.
+fn words_of(answer: &Value) -> String {
+    let words = answer.get("error_description").and_then(Value::as_str);
+    words.map(|words| format!(": {words}")).unwrap_or_default()
+}
+
+/// The gate refuses names that it does not know with a text that names the Host.
+fn host_hint(reply: &Reply) -> &'static str {
+    let is_refused = reply.status == 403 && String::from_utf8_lossy(&reply.body).contains("Host");
+    if is_refused { ": the gate does not know this host name" } else { "" }
+}

@@ -1,0 +1,34 @@
+//! What several commands share about logins at servers that want OAuth: texts, the address to sign in to, and the
+//! sign-in that a page of the dashboard begins.
+
+pub(crate) mod page;
+pub(crate) mod text;
+
+use anyhow::{Context as _, Result, bail};
+use catalog::known_servers::KnownServer;
+use connectors::server_login::ResourceGiven;
+use store::registry::{Server, Target};
+use url::Url;
+
+/// The address of a server that can be signed in to.
+pub(crate) fn address(server: &Server) -> Result<Url> {
+    let name = &server.name;
+    let Target::Url { url, headers, .. } = &server.target else {
+        bail!("server `{name}` is not reached by an address, so there is nothing to sign in to");
+    };
+    if headers.iter().any(|(header, _)| header.eq_ignore_ascii_case("authorization")) {
+        bail!(
+            "server `{name}` has a configured `authorization` header, which would hide the login\nhint: `tollgate server remove {name}`, then add it without `--header Authorization`"
+        );
+    }
+    Url::parse(url).with_context(|| format!("the address of server `{name}` is not a URL"))
+}
+
+/// Issuers that are known to refuse the parameter get none.
+pub(crate) fn resource_for(known: Option<&KnownServer>) -> ResourceGiven {
+    if known.is_some_and(|known| known.omit_resource) {
+        ResourceGiven::Omitted
+    } else {
+        ResourceGiven::Discovered
+    }
+}

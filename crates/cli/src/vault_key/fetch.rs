@@ -1,0 +1,236 @@
+//! Runs a program that prints the vault key: without a shell, with a timeout, and without showing its
+//! output.
+
+use std::io::{self, Read, Write as _};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, kill_process_group};
+use store::vault::{ExternalKey, KeyProgramError, Program, ProgramTimeout};
+use zeroize::Zeroizing;
+
+use crate::program::withhold_secrets;
+
+/// A key has 80 bytes; longer output is not read.
+const PRINTED_BYTES_MAX: usize = 4096;
+/// How much of an error message is shown.
+const ERROR_CHARS_MAX: usize = 200;
+/// A line with this many hexadecimal digits in a row may hold a key.
+const KEY_DIGITS_MIN: usize = 32;
+/// How often it is checked whether a program with open output has exited.
+const POLL_MS: u64 = 5;
+
+/// Fetches the key from its program.
+pub(crate) fn fetch(place: &ExternalKey) -> Result<Zeroizing<String>, KeyProgramError> {
+    run(&place.command, None, place.wait_seconds_max)
+}
+
+/// Runs a program with this input and returns its output.
+pub(crate) fn run(
+    program: &Program,
+    input: Option<&str>,
+    wait: ProgramTimeout,
+) -> Result<Zeroizing<String>, KeyProgramError> {
+    let name = || program.name().to_owned();
+    let broken = |source| KeyProgramError::Io { program: name(), source };
+    let mut running = RunningProgram::start(program, input).map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound => KeyProgramError::NoProgram { program: name() },
+        _ => broken(e),
+    })?;
+    let deadline = Instant::now() + Duration::from_secs(wait.seconds());
+    let slow = || KeyProgramError::Slow { program: name(), seconds: wait.seconds() };
+    let status = running.wait(deadline).map_err(broken)?.ok_or_else(slow)?;
+    let printed = &running.stdout.bytes;
+    let is_complete = printed.len() < PRINTED_BYTES_MAX;
+    // A program with endless output is killed, so its exit status says nothing.
+    if !status.success() && is_complete {
+        let said = last_error(&running.stderr.bytes);
+        let status = status.code().map_or(status.to_string(), |code| format!("code {code}"));
+        return Err(KeyProgramError::Failed { program: name(), status, said });
+    }
+    match std::str::from_utf8(printed) {
+        Ok(text) if is_complete => Ok(Zeroizing::new(text.to_owned())),
+        _ => Err(KeyProgramError::NotAKey { program: name() }),
+    }
+}
+
+/// A running program. Dropping it kills the program and everything it started.
+struct RunningProgram {
+    child: Child,
+    ended: bool,
+    stdout: Captured<std::process::ChildStdout>,
+    stderr: Captured<std::process::ChildStderr>,
+}
+
+impl RunningProgram {
+    fn start(program: &Program, input: Option<&str>) -> io::Result<RunningProgram> {
+        let mut command = Command::new(program.name());
+        command.args(program.arguments()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // Our own stdin may be a session with a client.
+        command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
+        command.process_group(0);
+        withhold_secrets(&mut command);
+        let mut child = command.spawn()?;
+        let (stdout, stderr) =
+            (Captured::new(child.stdout.take()), Captured::new(child.stderr.take()));
+        let stdin = child.stdin.take();
+        let running = RunningProgram { child, ended: false, stdout, stderr };
+        if let (Some(mut stdin), Some(input)) = (stdin, input) {
+            // It fits into the pipe; a program that does not read it reports its own error.
+            let _ = stdin.write_all(input.as_bytes());
+        }
+        Ok(running)
+    }
+
+    /// Reads its output until it exits; none on timeout.
+    fn wait(&mut self, deadline: Instant) -> io::Result<Option<ExitStatus>> {
+        loop {
+            let status = self.child.try_wait()?;
+            self.ended = status.is_some();
+            // The output of an exited program is in the pipe already. A background process that it
+            // left running may hold the pipe open forever.
+            while self.read_ready(if self.ended { 0 } else { POLL_MS })? {}
+            if self.ended {
+                return Ok(status);
+            }
+            if Instant::now() >= deadline {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Reads available output; returns whether there was any.
+    fn read_ready(&mut self, wait_ms: u64) -> io::Result<bool> {
+        let span = Duration::from_millis(wait_ms);
+        let pipes = [self.stdout.fd(), self.stderr.fd()];
+        let mut fds: Vec<PollFd<'_>> =
+            pipes.iter().flatten().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
+        let wait = Timespec::try_from(span).map_err(io::Error::other)?;
+        match poll(&mut fds, Some(&wait)) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(false),
+            Ok(_) => {}
+            Err(e) => return Err(e.into()),
+        }
+        let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+        drop(fds);
+        let mut ready = ready.into_iter();
+        let mut any = false;
+        if self.stdout.pipe.is_some() && ready.next() == Some(true) {
+            any |= self.stdout.read()?;
+        }
+        if self.stderr.pipe.is_some() && ready.next() == Some(true) {
+            any |= self.stderr.read()?;
+        }
+        Ok(any)
+    }
+}
+
+impl Drop for RunningProgram {
+    fn drop(&mut self) {
+        if !self.ended {
+            let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// The captured output of a program.
+struct Captured<P> {
+    pipe: Option<P>,
+    bytes: Zeroizing<Vec<u8>>,
+}
+
+impl<P: Read + AsFd> Captured<P> {
+    fn new(pipe: Option<P>) -> Captured<P> {
+        // Never reallocated, so that no copy of a key is left in memory.
+        Captured { pipe, bytes: Zeroizing::new(Vec::with_capacity(PRINTED_BYTES_MAX)) }
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.pipe.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Reads once; closes the pipe at its end or when the buffer is full.
+    fn read(&mut self) -> io::Result<bool> {
+        let Some(pipe) = &mut self.pipe else { return Ok(false) };
+        let free = PRINTED_BYTES_MAX - self.bytes.len();
+        let mut chunk = Zeroizing::new([0; 1024]);
+        let into = chunk.get_mut(..free.min(1024)).unwrap_or_default();
+        let read = pipe.read(into)?;
+        self.bytes.extend_from_slice(into.get(..read).unwrap_or_default());
+        if read == 0 {
+            self.pipe = None;
+        }
+        Ok(read > 0)
+    }
+}
+
+/// The last line of a program's stderr, unless it may hold a key.
+fn last_error(stderr: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(stderr);
+    let line = text.lines().map(str::trim).rfind(|line| !line.is_empty())?;
+    let digits = line.split(|c: char| !c.is_ascii_hexdigit()).map(str::len).max();
+    if digits.is_some_and(|digits| digits >= KEY_DIGITS_MIN) {
+        return Some("(not shown: there may be a key in it)".to_owned());
+    }
+    Some(line.chars().take(ERROR_CHARS_MAX).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    fn shell(script: &str, input: Option<&str>, seconds: u64) -> Result<String, KeyProgramError> {
+        let words = ["sh", "-c", script].map(str::to_owned).to_vec();
+        let wait = ProgramTimeout::try_from(seconds).unwrap();
+        run(&Program::try_from(words).unwrap(), input, wait).map(|printed| printed.to_string())
+    }
+
+    #[test]
+    fn output_is_read_without_waiting_for_background_processes() {
+        assert_eq!(shell("cat; echo .", Some("abc"), 5).unwrap(), "abc.\n");
+        assert_eq!(shell("cat; echo .", None, 5).unwrap(), ".\n");
+        let begin = Instant::now();
+        assert_eq!(shell("sleep 5 & echo key", None, 9).unwrap(), "key\n");
+        assert!(begin.elapsed() < Duration::from_secs(4));
+    }
+
+    #[test]
+    fn a_slow_program_is_killed_with_its_children() {
+        let folder = tempfile::tempdir().unwrap();
+        let mark = folder.path().join("mark");
+        let script = format!("(sleep 2; echo late > {}) & wait", mark.display());
+        assert!(matches!(shell(&script, None, 1), Err(KeyProgramError::Slow { seconds: 1, .. })));
+        std::thread::sleep(Duration::from_millis(1500));
+        assert!(!mark.exists(), "its child was not killed");
+    }
+
+    #[test]
+    fn each_failure_has_its_message_and_none_contains_the_key() {
+        let key = "ab".repeat(32);
+        let table = [
+            ("exit 3".to_owned(), "`sh` ended with code 3 and said nothing"),
+            ("echo a >&2; echo b >&2; exit 1".to_owned(), "`sh` ended with code 1 and said: b"),
+            (
+                format!("echo the key is tgvk1_{key} >&2; echo {key}; exit 1"),
+                "and said: (not shown",
+            ),
+            ("kill -9 $$".to_owned(), "`sh` ended with signal: 9"),
+            ("yes".to_owned(), "`sh` printed something that is not a vault key"),
+            ("printf '\\377'".to_owned(), "`sh` printed something that is not a vault key"),
+        ];
+        for (script, words) in table {
+            let said = shell(&script, None, 5).unwrap_err().to_string();
+            assert!(said.contains(words), "{said}");
+            assert!(!said.contains(&key), "{said}");
+        }
+        let words = vec!["no-such-program-here".to_owned()];
+        let error =
+            run(&Program::try_from(words).unwrap(), None, ProgramTimeout::default()).unwrap_err();
+        assert_eq!(error.to_string(), "there is no program `no-such-program-here`");
+    }
+}

@@ -1,0 +1,176 @@
+//! `tollgate up --demo`: what it prints works, and its home contacts no real service.
+
+use insta::assert_snapshot;
+use serde_json::{Value, json};
+
+use crate::cli_test::CliTest;
+use crate::gate::eventually;
+use crate::http;
+use crate::whoop::{answer, call, lines};
+
+#[test]
+fn the_demo_prints_calls_that_work() {
+    let test = CliTest::new();
+    let up = test.up(&["--demo"]);
+    let curl = |name: &str| {
+        let line = up.facts[name].as_str().unwrap();
+        let words = words_of(line);
+        let headers: Vec<(&str, &str)> = words
+            .windows(2)
+            .filter(|pair| pair[0] == "-H")
+            .map(|pair| pair[1].split_once(": ").unwrap())
+            .collect();
+        let body = words.windows(2).find(|pair| pair[0] == "-d").unwrap();
+        assert_eq!(words[2], format!("{}/demo", up.url()), "{line}");
+        http::post(&words[2], &headers, &body[1])
+    };
+    let allowed = curl("allowed");
+    assert_eq!(allowed.status, 200);
+    assert!(allowed.text().contains("Buy oat milk"), "{}", allowed.body);
+    let denied = curl("denied");
+    assert_eq!(denied.text(), "[POLICY DENIED] notes are not for agents to delete");
+    assert_eq!(
+        denied.json()["result"]["_meta"]["tollgate/denial"]["rule"],
+        "/tools/delete_note/action"
+    );
+    assert!(!test.home().exists(), "the real home is not touched");
+    assert_eq!(up.stop().code, 0);
+}
+
+#[test]
+fn the_demo_serves_an_account_of_every_service() {
+    let test = CliTest::new();
+    let up = test.up(&["--demo"]);
+    let token = up.facts["token"].as_str().unwrap();
+    for (server, tool, found) in [
+        ("whoop", "get_whoop_daily_summary", "/cycle/id"),
+        ("spotify", "get_user_saved_tracks", "/items/0/track/name"),
+        ("youtube", "get_youtube_subscriptions", "/subscriptions/0/channel_title"),
+        ("steam", "get_steam_library", "/hours_total"),
+        ("reddit", "get_saved_content", "/saved_content/0/id"),
+        ("bilibili", "get_bilibili_watch_history", "/total_count"),
+        ("personal", "my_steam_recent_activity", "/recent_games/0/name"),
+    ] {
+        // Today has no cycle between the owner's midnight and waking.
+        let yesterday = json!({ "date": "yesterday", "day": "local" });
+        let arguments = if server == "whoop" { yesterday } else { json!({}) };
+        let answer = http::call(&format!("{}/{server}", up.url()), token, tool, &arguments);
+        let result = &answer.json()["result"];
+        assert_eq!(result["isError"], false, "{server}: {}", answer.body);
+        let value = result["structuredContent"].pointer(found).unwrap_or(&Value::Null);
+        assert!(!value.is_null() && *value != json!(0), "{server}: {}", answer.body);
+    }
+    let status = http::call(
+        &format!("{}/personal", up.url()),
+        token,
+        "get_personalization_status",
+        &json!({}),
+    );
+    let status_of_all = &status.json()["result"]["structuredContent"];
+    let platforms = status_of_all["platforms"].as_object().unwrap().len();
+    assert_eq!(status_of_all["active"], platforms, "{}", status.body);
+    // The built-in policies apply to demo accounts, too.
+    let denied = http::call(&format!("{}/steam", up.url()), token, "buy_game", &json!({}));
+    assert!(denied.body.contains("denied_by_default"), "{}", denied.body);
+    assert!(up.facts["personal"].as_str().unwrap().contains("/mcp/personal"));
+    let home = up.facts["home"].as_str().unwrap();
+    let games = ["--home", home, "sql", "select count(*) as n from steam_games", "--json"];
+    eventually("the games are mirrored while the gate serves", || {
+        let output = test.run(&games);
+        output.code == 0 && output.all_output().contains("135")
+    });
+}
+
+/// The words of a line as a shell splits it; only single quotes are used.
+fn words_of(line: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut quoted = false;
+    for c in line.chars() {
+        match c {
+            '\'' => quoted = !quoted,
+            ' ' if !quoted => words.push(String::new()),
+            c => words.last_mut().unwrap().push(c),
+        }
+    }
+    words
+}
+
+#[test]
+fn the_demo_home_contacts_no_real_service_afterwards() {
+    let test = CliTest::new();
+    drop(test.up(&["--demo"]));
+    let home = format!("{}-demo", test.home().display());
+    let output = test.run(&["--home", &home, "sync", "whoop"]);
+    assert_eq!(output.code, 2, "{}", output.all_output());
+    let words = output.all_output();
+    assert!(words.contains("demo home") && words.contains("`up --demo`"), "{words}");
+    let tokens = r#"{"access_token":"a","refresh_token":"b"}"#;
+    let output = test.run_with(&["--home", &home, "connect", "whoop", "--tokens", "-"], tokens);
+    assert_eq!(output.code, 2, "{}", output.all_output());
+    assert!(output.stderr.contains("`up --demo`"), "{}", output.stderr);
+    // Existing data is readable.
+    let count = test.succeed(&["--home", &home, "sql", "select count(*) as n from whoop_cycles"]);
+    let cycles = count.stdout.split_whitespace().last().and_then(|n| n.parse::<u32>().ok());
+    // 120 days; the last one has no sleep yet between midnight and waking.
+    assert!(cycles.is_some_and(|cycles| (115..=121).contains(&cycles)), "{}", count.stdout);
+}
+
+/// Other commands on the demo home use its sandboxes while it runs, and explain themselves otherwise.
+#[test]
+fn commands_in_the_demo_home_use_its_sandboxes() {
+    let test = CliTest::new();
+    let up = test.up(&["--demo"]);
+    let home = format!("{}-demo", test.home().display());
+    let synced = test.succeed(&["--home", &home, "sync", "whoop", "--full", "--json"]).json();
+    assert_eq!(synced["status"], "success", "{synced}");
+    let checks = || {
+        let input = lines(&[call(1, "health_check", &json!({}))]);
+        let output = test.run_session(&["--home", &home, "stdio", "whoop"], &input);
+        answer(&output.stdout, 1)["result"]["structuredContent"]["checks"].clone()
+    };
+    assert_eq!(checks()["api_reachable"]["status"], "ok");
+    drop(up);
+    let output = test.run(&["--home", &home, "sync", "whoop"]);
+    assert_eq!((output.code, output.stdout.as_str()), (2, ""), "{}", output.all_output());
+    let sentence = "this is the demo home; its accounts are made up";
+    assert_eq!(output.stderr.matches(sentence).count(), 1, "{}", output.stderr);
+    assert!(
+        output.stderr.contains("`up --demo`") && !output.stderr.contains("warning"),
+        "{}",
+        output.stderr
+    );
+    let detail = checks()["api_reachable"]["detail"].as_str().unwrap().to_owned();
+    assert!(detail.contains(sentence), "{detail}");
+}
+
+#[test]
+fn the_demo_explains_itself_as_text() {
+    use std::io::{BufRead as _, BufReader};
+    let test = CliTest::new();
+    let mut command = test.command(&["up", "--demo", "--listen", "127.0.0.1:0"]);
+    let mut child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut text = String::new();
+    for line in BufReader::new(child.stdout.take().unwrap()).lines() {
+        let line = line.unwrap();
+        text.push_str(&line);
+        text.push('\n');
+        if line.starts_with("The rules:") {
+            break;
+        }
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_snapshot!(test.blanked(&text));
+}
+
+#[test]
+fn a_token_from_before_a_demo_restart_still_works() {
+    let test = CliTest::new();
+    let up = test.up(&["--demo"]);
+    let token = up.facts["token"].as_str().unwrap().to_owned();
+    assert_eq!(up.stop().code, 0);
+    let up = test.up(&["--demo"]);
+    assert_ne!(up.facts["token"], token.as_str());
+    let answer = http::call(&format!("{}/demo", up.url()), &token, "list_notes", &json!({}));
+    assert_eq!(answer.status, 200);
+}

@@ -1,0 +1,148 @@
+//! What a new user should see without knowing an option for it.
+
+use serde_json::json;
+
+use crate::cli_test::{CliTest, CommandOutput};
+use crate::http;
+use crate::servers::{TOOLS, add_shell};
+
+/// Runs a command with `--home` and without the variable.
+fn at_home(test: &CliTest, arguments: &[&str]) -> CommandOutput {
+    let home = test.home().display().to_string();
+    let mut command = test.command(&[&["--home", &home], arguments].concat());
+    let output = command.env_remove("TOLLGATE_HOME").output().unwrap();
+    CommandOutput {
+        code: output.status.code().unwrap_or(-1),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+#[test]
+fn doctor_reports_a_server_that_exits_at_every_start() {
+    let test = CliTest::new();
+    let ends = test.write("ends.sh", "echo 'no config file' >&2\nexit 4\n");
+    let add = |name: &str, command: &[&str]| {
+        test.succeed(&[&["server", "add", name, "--no-connect", "--"], command].concat());
+    };
+    add("ends", &["sh", &ends]);
+    add("slow", &["sleep", "30"]);
+    add_shell(&test, "fine", TOOLS);
+    let doctor = test.run(&["doctor"]);
+    assert_eq!(doctor.code, 1, "{}", doctor.all_output());
+    let said = doctor.stdout;
+    assert!(said.contains("it ended with exit code 4; it printed: no config file"), "{said}");
+    for name in ["slow", "fine"] {
+        assert!(said.contains(&format!("`{name}` can be started or reached")), "{said}");
+    }
+    // A check accepts nothing.
+    let listed = test.succeed(&["server", "list"]).stdout;
+    assert_eq!(listed.matches("not seen yet").count(), 2, "{listed}");
+}
+
+#[test]
+fn every_suggested_command_repeats_the_home() {
+    let test = CliTest::with_demo();
+    let token = test.grant("alice");
+    test.write("home/tollgate.toml", "[limits]\napproval_hold_seconds = 1\n");
+    let up = test.up(&[]);
+    let url = format!("{}/demo", up.url());
+    http::call(&url, &token, "send_money", &json!({ "to": "Ada", "amount": 50 }));
+    let waiting = test.succeed(&["approvals", "list", "--json"]).json();
+    let id = waiting[0]["id"].as_str().unwrap();
+    let script = test.write("quiet.sh", "");
+    for command in [
+        &["approvals", "show", id][..],
+        &["server", "add", "x", "--no-connect", "--", "sh", &script, "--token", "abcdefgh"],
+        &["server", "list"],
+        &["server", "tools", "x"],
+        &["audit", "verify"],
+        &["accounts"],
+        &["policy", "show", "nothing"],
+        &["policy", "simulate", "--grant", "alice", "--policy", "demo"],
+        &["grant", "create", "bob", "--server", "x"],
+        &["doctor"],
+        &["sync", "whoop"],
+        &["service", "status"],
+    ] {
+        let said = at_home(&test, command).all_output();
+        for (at, _) in said.match_indices("`tollgate ") {
+            let rest = &said[at..];
+            assert!(rest.starts_with("`tollgate --home "), "{command:?}: {said}");
+        }
+    }
+    let home = test.home().display().to_string();
+    let shown = at_home(&test, &["approvals", "show", id]).stderr;
+    assert!(shown.contains(&format!("`tollgate --home {home} approvals approve {id}`")), "{shown}");
+    // A home from the environment needs no option.
+    assert!(!test.succeed(&["approvals", "show", id]).stderr.contains("--home"));
+}
+
+#[test]
+fn a_standing_approval_is_listed() {
+    let test = CliTest::with_demo();
+    let token = test.grant("alice");
+    test.write("home/tollgate.toml", "[limits]\napproval_hold_seconds = 1\n");
+    let up = test.up(&[]);
+    let url = format!("{}/demo", up.url());
+    let pay = |amount: u32| {
+        http::call(&url, &token, "send_money", &json!({ "to": "Ada", "amount": amount }))
+    };
+    pay(50);
+    let id = test.succeed(&["approvals", "list", "--json"]).json()[0]["id"].clone();
+    let id = id.as_str().unwrap();
+    test.succeed(&["approvals", "approve", id, "--yes", "--for", "10m"]);
+    let listed = test.succeed(&["approvals", "list"]);
+    assert!(listed.stderr.contains("no approvals pending"), "{}", listed.stderr);
+    let heading = "standing approvals (their calls do not wait)\n";
+    let (before, after) =
+        listed.stdout.split_once(heading).unwrap_or_else(|| panic!("{}", listed.stdout));
+    assert!(before.is_empty() && after.contains(id) && after.contains("9m "), "{after}");
+
+    pay(60);
+    let listed = test.succeed(&["approvals", "list"]).stdout;
+    let (before, after) = listed.split_once(heading).unwrap();
+    assert!(before.contains("waiting") && !before.contains(id), "{listed}");
+    assert!(after.contains("approved") && after.contains(id), "{listed}");
+    let rows = test.succeed(&["approvals", "list", "--json"]).json();
+    let states: Vec<&str> =
+        rows.as_array().unwrap().iter().map(|row| row["state"].as_str().unwrap()).collect();
+    assert_eq!(states, ["waiting", "approved"]);
+    test.succeed(&["approvals", "deny", id, "--because", "enough"]);
+    let listed = test.succeed(&["approvals", "list"]).stdout;
+    assert!(!listed.contains("standing"), "{listed}");
+}
+
+#[test]
+fn a_second_demo_on_one_home_is_refused_and_the_first_keeps_running() {
+    let test = CliTest::new();
+    let up = test.up(&["--demo"]);
+    let second = test.run(&["up", "--demo", "--listen", "127.0.0.1:0"]);
+    assert_eq!(second.code, 2, "{}", second.all_output());
+    let home = format!("{}-demo", test.home().display());
+    let expected = format!("a demo runs on `{home}` already: {}", up.url());
+    assert!(second.stderr.contains(&expected), "{}", second.stderr);
+    test.succeed(&["--home", &home, "sync", "whoop"]);
+    up.stop();
+    // The next one starts after the first has stopped.
+    drop(test.up(&["--demo"]));
+}
+
+#[test]
+fn a_recommendation_reports_what_it_leaves_out() {
+    let test = CliTest::new();
+    let script = test.write("leaky.py", include_str!("leaky.py"));
+    let command = ["server", "add", "leaky", "--env", "API_KEY=none", "--", "python3", &script];
+    let added = test.succeed(&[&command[..], &["stdio"]].concat()).stderr;
+    assert!(added.contains("`tollgate policy recommend leaky --out leaky.json`"), "{added}");
+    let left_out = "left out: the prompts and resources of `leaky`";
+    let plain = test.succeed(&["policy", "recommend", "leaky"]);
+    assert!(plain.stderr.contains(left_out) && plain.stderr.contains("--look"), "{}", plain.stderr);
+    let looked = test.succeed(&["policy", "recommend", "leaky", "--look"]);
+    assert!(!looked.stderr.contains("left out"), "{}", looked.stderr);
+    assert!(looked.stdout.contains("\"resources\""), "{}", looked.stdout);
+    // A server that declares tools only leaves nothing out.
+    add_shell(&test, "book", TOOLS);
+    let tools_only = test.succeed(&["policy", "recommend", "book"]).stderr;
+    assert!(!tools_only.contains("left out"), "{tools_only}");
+}
