@@ -1,5 +1,5 @@
-//! What the gate costs, as ratios to a direct connection measured in the same run.
-//! The measuring tool is `tools/mcpbench`, a member of the workspace.
+//! `cargo xtask bench gate`: what the gate costs, as ratios to a direct connection measured in the same run.
+//! The load generator is `tools/mcpbench`, a member of the workspace.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -9,11 +9,16 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+use gate_settings::{GateSettings, POWER, PROCESS, PROCESS_BUSY_POLL};
+
 pub(crate) mod catalog;
-mod unrecorded;
+pub(crate) mod cost;
+mod gate_settings;
+mod no_audit_build;
+pub(crate) mod pages;
 pub(crate) mod whoop;
 
-/// Tools in the policy and on the upstream, as the target is stated.
+/// Tools in the policy and on the upstream; the performance target names this number.
 const TOOLS: usize = 50;
 /// A limit that is checked on every call and never reached.
 const LIMIT_MAX: u64 = 1_000_000_000;
@@ -48,20 +53,21 @@ pub(crate) fn gate(root: &Path, args: &[String]) -> Result<()> {
         "| case | sessions | added p50 | added p99 | throughput of direct | CPU per call | memory |"
     );
     println!("| --- | --- | --- | --- | --- | --- | --- |");
-    for durability in ["process", "power"] {
-        let gate = RunningGate::start(&tollgate, upstream_port, durability, TOOLS)?;
-        compare(&bench, upstream_port, &gate, &format!("durability = \"{durability}\""), &plan)?;
+    for settings in [PROCESS, PROCESS_BUSY_POLL, POWER] {
+        let gate = RunningGate::start(&tollgate, upstream_port, settings, TOOLS)?;
+        compare(&bench, upstream_port, &gate, &settings.label(), &plan)?;
     }
     if args.iter().any(|arg| arg == "--without-audit") {
-        let gate = RunningGate::start(&unrecorded::build(root)?, upstream_port, "process", TOOLS)?;
-        compare(&bench, upstream_port, &gate, "no audit, built for this alone", &plan)?;
+        let gate =
+            RunningGate::start(&no_audit_build::build(root)?, upstream_port, PROCESS, TOOLS)?;
+        compare(&bench, upstream_port, &gate, "no audit (special build)", &plan)?;
     }
-    beside_nginx(&bench, upstream_port, &plan)?;
+    nginx_baseline(&bench, upstream_port, &plan)?;
     if let Some(rows) = rows {
-        behind_many_rows(&bench, &tollgate, upstream_port, rows, &plan)?;
+        with_many_rows(&bench, &tollgate, upstream_port, rows, &plan)?;
     }
     flat_cost(&bench, &tollgate, upstream_port, &plan)?;
-    resting_and_busy_memory(&bench, &tollgate, upstream_port)?;
+    idle_and_busy_memory(&bench, &tollgate, upstream_port)?;
     cold_start(&tollgate, upstream_port)
 }
 
@@ -125,8 +131,8 @@ fn table_row(label: &str, row: &Value) -> String {
     )
 }
 
-/// nginx as a plain reverse proxy, if it is installed: what carrying bytes costs without any rules.
-fn beside_nginx(bench: &Path, upstream: u16, plan: &Plan) -> Result<()> {
+/// nginx as a plain reverse proxy, if it is installed: the cost of forwarding bytes without any rules.
+fn nginx_baseline(bench: &Path, upstream: u16, plan: &Plan) -> Result<()> {
     let Ok(version) = Command::new("nginx").arg("-v").output() else {
         println!("| nginx (not installed) | | | | | | |");
         return Ok(());
@@ -156,7 +162,7 @@ fn beside_nginx(bench: &Path, upstream: u16, plan: &Plan) -> Result<()> {
 }
 
 /// The cost per call when the audit log already holds very many rows.
-fn behind_many_rows(
+fn with_many_rows(
     bench: &Path,
     tollgate: &Path,
     upstream: u16,
@@ -165,7 +171,7 @@ fn behind_many_rows(
 ) -> Result<()> {
     let home = Scratch::new("rows")?;
     let port = free_port()?;
-    let token = set_up(tollgate, &home.path, upstream, "process", TOOLS)?;
+    let token = set_up(tollgate, &home.path, upstream, PROCESS, TOOLS)?;
     let (folder, calls) = (home.path.join("audit"), (rows / 2).to_string());
     // A call has two rows.
     cargo(
@@ -192,15 +198,15 @@ fn behind_many_rows(
 /// The cost per call with few and with very many policy entries.
 fn flat_cost(bench: &Path, tollgate: &Path, upstream: u16, plan: &Plan) -> Result<()> {
     for entries in [10, 10_000] {
-        let gate = RunningGate::start(tollgate, upstream, "process", entries)?;
+        let gate = RunningGate::start(tollgate, upstream, PROCESS, entries)?;
         let one = Plan { calls: plan.calls, rounds: plan.rounds, sessions: "1".to_owned() };
         compare(bench, upstream, &gate, &format!("{entries} policy entries"), &one)?;
     }
     Ok(())
 }
 
-fn resting_and_busy_memory(bench: &Path, tollgate: &Path, upstream: u16) -> Result<()> {
-    let gate = RunningGate::start(tollgate, upstream, "process", TOOLS)?;
+fn idle_and_busy_memory(bench: &Path, tollgate: &Path, upstream: u16) -> Result<()> {
+    let gate = RunningGate::start(tollgate, upstream, PROCESS, TOOLS)?;
     let at_rest = resident_mb(gate.process.child.id())?;
     let status = Command::new(bench)
         .args(["load", "--url", &gate.url(), "--token", &gate.token])
@@ -221,7 +227,7 @@ fn cold_start(tollgate: &Path, upstream: u16) -> Result<()> {
     for _ in 0..5 {
         let home = Scratch::new("cold")?;
         let port = free_port()?;
-        let token = set_up(tollgate, &home.path, upstream, "process", TOOLS)?;
+        let token = set_up(tollgate, &home.path, upstream, PROCESS, TOOLS)?;
         let begin = Instant::now();
         let _gate = Started::new(up(tollgate, &home.path, port))?;
         while !answers(port, &token) {
@@ -255,7 +261,7 @@ fn answers(port: u16, token: &str) -> bool {
         && answer.starts_with("HTTP/1.1 200")
 }
 
-/// A gate with one upstream, one policy and one grant, on a home of its own.
+/// A gate with one upstream, one policy and one grant, in a temporary home.
 struct RunningGate {
     process: Started,
     port: u16,
@@ -267,12 +273,12 @@ impl RunningGate {
     fn start(
         tollgate: &Path,
         upstream: u16,
-        durability: &str,
+        settings: GateSettings,
         entries: usize,
     ) -> Result<RunningGate> {
         let home = Scratch::new("gate")?;
         let port = free_port()?;
-        let token = set_up(tollgate, &home.path, upstream, durability, entries)?;
+        let token = set_up(tollgate, &home.path, upstream, settings, entries)?;
         let process = Started::new(up(tollgate, &home.path, port))?;
         wait_for(port)?;
         Ok(RunningGate { process, port, token, _home: home })
@@ -286,7 +292,7 @@ impl RunningGate {
 fn up(tollgate: &Path, home: &Path, port: u16) -> &'static mut Command {
     let mut command = Command::new(tollgate);
     command.arg("--home").arg(home).args(["up", "--listen", &format!("127.0.0.1:{port}")]);
-    // A handful of these live as long as the benchmark does.
+    // The benchmark makes a handful of these.
     Box::leak(Box::new(command))
 }
 
@@ -294,11 +300,11 @@ fn set_up(
     tollgate: &Path,
     home: &Path,
     upstream: u16,
-    durability: &str,
+    settings: GateSettings,
     entries: usize,
 ) -> Result<String> {
     std::fs::create_dir_all(home)?;
-    std::fs::write(home.join("tollgate.toml"), format!("durability = \"{durability}\"\n"))?;
+    std::fs::write(home.join("tollgate.toml"), settings.text())?;
     let policy_file = home.join("bench-policy.json");
     std::fs::write(&policy_file, policy(entries).to_string())?;
     let run = |args: &[&str]| -> Result<String> {
@@ -316,7 +322,7 @@ fn set_up(
     let token = grant
         .get("token")
         .and_then(Value::as_str)
-        .context("`grant create --json` gave no token")?;
+        .context("`grant create --json` printed no token")?;
     Ok(token.to_owned())
 }
 
@@ -385,7 +391,7 @@ fn resident_mb(pid: u32) -> Result<f64> {
     Ok(kb / 1024.0)
 }
 
-/// A process that ends with its value.
+/// A process that is killed when this is dropped.
 struct Started {
     child: Child,
 }
@@ -404,7 +410,7 @@ impl Drop for Started {
     }
 }
 
-/// A folder that goes with its value.
+/// A folder that is removed when this is dropped.
 struct Scratch {
     path: PathBuf,
 }

@@ -1,11 +1,11 @@
-//! `cargo xtask eval classifier [FILE]`: how the classifier answers for labelled tools. The work is
-//! an example of the `catalog` crate, so that this crate needs no door to it.
+//! `cargo xtask eval classifier [FILE]`: the accuracy of the classifier on labelled tools. An example
+//! of the `catalog` crate does the work, so this crate does not depend on it.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// Where the labelled tools lie beside a checkout of this project. They are not part of it: the
+/// The labelled tools, in a folder next to a checkout of this repository. They are not part of it: the
 /// descriptions belong to the servers' authors.
 const LABELLED: &str = "../shared/data/tools_dev.jsonl";
 

@@ -75,14 +75,14 @@ struct Case {
     plan: Value,
 }
 
-/// What came out: one test per run.
+/// The result: one test per run.
 #[derive(Debug, Default)]
-pub(crate) struct Report {
+pub(crate) struct ClientReport {
     pub(crate) tally: Tally,
 }
 
 /// All clients through the gate, over HTTP and over stdio, then the real servers.
-pub(crate) fn run(tools: &Tools, tollgate: &Path) -> Result<Report> {
+pub(crate) fn run(tools: &Tools, tollgate: &Path) -> Result<ClientReport> {
     let fixtures = start_http_fixtures(tools)?;
     let upstreams = upstreams(tools, &fixtures);
     let gate = Gate::start(tollgate, &upstreams, &policy())?;
@@ -94,7 +94,7 @@ pub(crate) fn run(tools: &Tools, tollgate: &Path) -> Result<Report> {
         }
     }
     cases.extend(at_all_servers(&gate));
-    let mut report = Report { tally: run_cases(tools, &cases) };
+    let mut report = ClientReport { tally: run_cases(tools, &cases) };
     if report.tally.failed > 0 {
         println!("the gate said:\n{}", last_lines(&gate.log(), 40));
     }
@@ -104,9 +104,9 @@ pub(crate) fn run(tools: &Tools, tollgate: &Path) -> Result<Report> {
     Ok(report)
 }
 
-/// The same clients at the servers themselves, where their eras meet: shows that the harness is
-/// whole, without a gate.
-pub(crate) fn run_all_direct(tools: &Tools) -> Result<Report> {
+/// The same clients at the servers themselves, where their eras match: checks the harness
+/// without a gate.
+pub(crate) fn run_all_direct(tools: &Tools) -> Result<ClientReport> {
     let fixtures = start_http_fixtures(tools)?;
     let mut cases = Vec::new();
     for server in SERVERS {
@@ -120,7 +120,7 @@ pub(crate) fn run_all_direct(tools: &Tools) -> Result<Report> {
         }
     }
     let real = real::run_direct(tools)?;
-    Ok(Report { tally: sum(run_cases(tools, &cases), real) })
+    Ok(ClientReport { tally: sum(run_cases(tools, &cases), real) })
 }
 
 fn wanted_clients(server: &Server) -> impl Iterator<Item = Client> {
@@ -153,7 +153,7 @@ fn upstreams(tools: &Tools, fixtures: &[(&'static str, Fixture)]) -> Vec<(&'stat
 }
 
 /// Everything but one tool. The kit grows tools while it runs, so changes are let through here;
-/// pins have tests of their own.
+/// pins have their own tests.
 fn policy() -> Value {
     json!({
         "version": "1",
@@ -168,7 +168,7 @@ fn over_http(gate: &Gate, server: &Server, client: Client) -> Case {
     case(format!("gate before {}", server.name), client, target)
 }
 
-/// A command is wrapped; a server at an address is spoken for.
+/// A command goes through `wrap`; a server at an address through `stdio`.
 fn over_stdio(
     tools: &Tools,
     gate: &Gate,
@@ -192,7 +192,7 @@ fn at_all_servers(gate: &Gate) -> Vec<Case> {
     clients
         .map(|client| {
             let target = json!({
-                "url": gate.url_of_all(), "headers": bearer(gate), "prefix": "dual-http.",
+                "url": gate.url_of_all(), "headers": bearer(gate), "prefix": "dual-http__",
                 // Several servers offer the same addresses here; that is a test of its own.
                 "skip": ["resources"],
             });

@@ -2,6 +2,7 @@
 //! passes directly must pass through the gate, check by check.
 
 mod forwarder;
+mod sign_in;
 mod suite;
 
 use std::collections::BTreeMap;
@@ -29,7 +30,7 @@ struct Leg {
     /// Flags of the server, the same in the direct run and behind the gate.
     flags: &'static [&'static str],
     behind: Behind,
-    /// Scenarios that cannot come out alike, because what they look at does not exist in front of such
+    /// Scenarios that must differ, because what they check does not exist in front of such
     /// a server; a name that ends in `*` is a beginning.
     differs: &'static [&'static str],
 }
@@ -42,20 +43,20 @@ enum Behind {
 const BOTH: Behind = Behind::Http { era: "both" };
 
 const STREAMED: &[&str] = &["--responses", "sse"];
-/// The server asks on the client's standing stream: a gate must have it open before the first call.
+/// The server sends requests on the client's GET stream: a gate must have it open before the first call.
 const ASKS_ON_GET: &[&str] = &["--ask-on", "get"];
 
-/// What a server on stdio answers is one message, so there is no stream to be counted, closed or resumed.
+/// A response over stdio is one message, so there is no stream to count, close or resume.
 const NO_STREAMS: &[&str] = &["server-sse-multiple-streams", "server-sse-polling"];
-/// An older server asks without the names that the suite looks for, knows other tasks, and is told once for
-/// all what its clients can do, so it refuses none for its own sake.
+/// An older server sends requests without the names that the suite expects, has other tasks, and learns its
+/// client's capabilities once, so it cannot refuse a single client.
 const OLDER_QUESTIONS: &[&str] = &[
     "input-required-result-basic-elicitation",
     "input-required-result-ignore-extra-params",
     "server-stateless",
     "tasks-*",
 ];
-/// A newer server does not give streams that can be resumed.
+/// A newer server has no resumable streams.
 const NO_RESUMING: &[&str] = &["server-sse-polling"];
 
 const LEGS: &[Leg] = &[
@@ -113,20 +114,20 @@ impl Leg {
     }
 }
 
-/// Where the SDK under our server falls short by itself: a stream is open, with its status 200,
-/// before the handler can answer -32021, which wants a 400.
+/// A limitation of the SDK of our server: a stream is open, with status 200, before the handler can
+/// answer -32021, which requires a 400.
 const SDK_CANNOT: &[(&str, &str)] = &[("2026-07-28, all streamed", "server-stateless")];
 
-/// What came out: one test per scenario that must come out alike.
+/// The result: one test per scenario that must match.
 #[derive(Debug, Default)]
-pub(crate) struct Report {
+pub(crate) struct SuiteReport {
     pub(crate) tally: Tally,
 }
 
-/// Runs every leg and prints the counts. The direct run and the run through the gate of a leg go
-/// side by side, because the suite mostly waits.
-pub(crate) fn run(tools: &Tools, tollgate: &Path) -> Result<Report> {
-    let mut report = Report::default();
+/// Runs every leg and prints the counts. The direct run and the run through the gate of a leg run
+/// in parallel, because the suite mostly waits.
+pub(crate) fn run(tools: &Tools, tollgate: &Path) -> Result<SuiteReport> {
+    let mut report = SuiteReport::default();
     let mut direct_runs: BTreeMap<String, Scenarios> = BTreeMap::new();
     for leg in LEGS {
         let started = Instant::now();
@@ -151,12 +152,15 @@ pub(crate) fn run(tools: &Tools, tollgate: &Path) -> Result<Report> {
         report.tally.passed += judged - lost.scenarios.len();
         direct_runs.insert(key, direct);
     }
+    let signed_in = sign_in::run(tools, tollgate)?;
+    report.tally.passed += signed_in.passed;
+    report.tally.failed += signed_in.failed;
     Ok(report)
 }
 
-/// The suite at the server alone: shows that the harness itself is whole, without a gate.
-pub(crate) fn run_all_direct(tools: &Tools) -> Result<Report> {
-    let mut report = Report::default();
+/// The suite without a gate: checks the harness itself.
+pub(crate) fn run_all_direct(tools: &Tools) -> Result<SuiteReport> {
+    let mut report = SuiteReport::default();
     for leg in LEGS.iter().filter(|leg| leg.differs.is_empty()) {
         let started = Instant::now();
         let direct = run_direct(tools, leg)?;
@@ -201,7 +205,7 @@ fn run_through_gate(tools: &Tools, tollgate: &Path, leg: &Leg) -> Result<Scenari
     suite::run(tools, &url, leg.suite)
 }
 
-/// Scenarios that lost something on the way through the gate, with what they lost.
+/// Scenarios with checks that pass directly and fail through the gate, with those checks.
 struct Lost {
     scenarios: BTreeMap<String, Vec<String>>,
     /// As many as may.

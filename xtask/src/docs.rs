@@ -1,12 +1,12 @@
-//! `cargo xtask docs`: the reference pages are printed by the program itself, so they cannot tell
-//! another story than it does. `--check` compares instead of writing.
+//! `cargo xtask docs`: the program prints the reference pages itself, so they cannot go stale.
+//! `--check` compares instead of writing.
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-/// The pages, by the name the program knows them by and the file they stand in.
+/// The pages: their name in the program, and their file.
 const PAGES: &[(&str, &str)] = &[
     ("cli", "cli.md"),
     ("policy", "policy.md"),

@@ -1,5 +1,5 @@
-//! `cargo xtask fuzz`: inputs that libFuzzer makes up, guided by what they reach, for every place where
-//! bytes from outside are read. What it found worth keeping stays in `fuzz/target/corpus` for the next run.
+//! `cargo xtask fuzz`: coverage-guided fuzzing of every parser of outside input with libFuzzer. The corpus
+//! stays in `fuzz/target/corpus` for the next run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,12 +8,12 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 const SECONDS_DEFAULT: &str = "60";
-/// Longer inputs teach nothing that these do not.
+/// Longer inputs find nothing more.
 const INPUT_BYTES_MAX: &str = "-max_len=4096";
-/// An input that takes longer, in a build with instruments, counts as one that hangs.
+/// An input that takes longer, in an instrumented build, counts as a hang.
 const INPUT_SECONDS_MAX: &str = "-timeout=10";
 
-/// What libFuzzer needs to see which ways an input takes; all of it is in the stable compiler.
+/// The coverage instrumentation that libFuzzer needs; all of it is in the stable compiler.
 const INSTRUMENTS: &[&str] = &[
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=4",
@@ -37,7 +37,9 @@ pub(crate) fn fuzz(root: &Path, args: &[String]) -> Result<bool> {
     let wanted = |name: &&str| words.is_empty() || words.iter().any(|word| name.contains(&**word));
     let names: Vec<&str> = all.lines().filter(wanted).collect();
     if names.is_empty() {
-        bail!("no surface is called so; the names are in crates/gateway/tests/damage/surfaces.rs");
+        bail!(
+            "unknown surface; the names are in `tests/damage/surfaces.rs` of `mcp` and `gateway`"
+        );
     }
     let mut broken = 0;
     for name in &names {
@@ -47,7 +49,7 @@ pub(crate) fn fuzz(root: &Path, args: &[String]) -> Result<bool> {
     Ok(broken == 0)
 }
 
-/// Attacks one surface for so long; false when something was found.
+/// Fuzzes one surface for this long; false when something was found.
 fn attack(root: &Path, program: &Path, name: &str, seconds: u64) -> Result<bool> {
     let folder = root.join("fuzz/target/corpus").join(name.replace([' ', ',', '.'], "-"));
     fs::create_dir_all(&folder)?;

@@ -1,5 +1,4 @@
-//! What a developer runs: `cargo xtask up | test | bench | tidy | docs`. Nothing here is part of the
-//! product.
+//! Development commands: `cargo xtask up | test | bench | tidy | docs`. Nothing here is part of the product.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -12,6 +11,8 @@ mod clients;
 mod conformance;
 mod docs;
 mod fuzz;
+mod insights;
+mod pages;
 mod promises;
 mod test;
 mod tidy;
@@ -23,18 +24,23 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 
+use bench::cost::Effort;
+
 const HELP: &str = "\
 cargo xtask up [ARGS…]       build tollgate and run `tollgate up --demo`
-cargo xtask test [STEP…]     everything that must pass, or only the steps named
+cargo xtask test [STEP…]     everything that must pass, or only these steps
 cargo xtask promises [P01…]  every promise with its tests and their figures [--full]
-cargo xtask fuzz [WORD…]     made-up bytes, guided by coverage, where bytes from outside are read [--seconds N]
-cargo xtask direct           the suite and the clients without a gate: is the harness whole?
-cargo xtask bench gate       what the gate costs, beside a direct connection [--quick] [--without-audit]
-cargo xtask bench catalog    how fast the catalogue is made and asked [--quick]
-cargo xtask bench whoop      WHOOP beside the public Python server [--quick]
-cargo xtask eval classifier  how tools are classed, beside labels [FILE]
-cargo xtask tidy             the rules of the house
-cargo xtask docs [--check]   write docs/reference from the program itself, or compare
+cargo xtask fuzz [WORD…]     fuzz every parser of outside input, guided by coverage [--seconds N]
+cargo xtask direct           the conformance suite and the clients without a gate, to check the harness
+cargo xtask bench gate       cost of the gate compared with a direct connection [--quick] [--without-audit]
+cargo xtask bench cost       latency at 200 calls a second, and of a decision alone [--quick]
+cargo xtask bench catalog    speed of catalogue import and search [--quick]
+cargo xtask bench whoop      the WHOOP server compared with the public Python server [--quick]
+cargo xtask bench pages      speed and size of the dashboard's pages with a million audit rows [--rows N]
+cargo xtask bench insights   1,000 people with planted effects, and ten years of data
+cargo xtask eval classifier  accuracy of the tool classifier on labelled tools [FILE]
+cargo xtask tidy             house rules that no compiler checks
+cargo xtask docs [--check]   regenerate docs/reference, or compare it
 ";
 
 fn main() -> ExitCode {
@@ -69,37 +75,46 @@ fn run(task: &str, rest: &[String]) -> Result<bool> {
             print!("{HELP}");
             Ok(true)
         }
-        other => anyhow::bail!("there is no task `{other}`\n\n{HELP}"),
+        other => anyhow::bail!("unknown task `{other}`\n\n{HELP}"),
     }
 }
 
 fn measure(root: &Path, rest: &[String]) -> Result<bool> {
     match rest.split_first() {
         Some((what, options)) if what == "gate" => bench::gate(root, options).map(|()| true),
+        Some((what, options)) if what == "cost" => {
+            let is_quick = options.iter().any(|option| option == "--quick");
+            let effort = if is_quick { Effort::QUICK } else { Effort::FULL };
+            bench::cost::cost(root, effort).map(|()| true)
+        }
         Some((what, options)) if what == "catalog" => {
             bench::catalog::catalog(root, options).map(|()| true)
         }
         Some((what, options)) if what == "whoop" => {
             bench::whoop::whoop(root, options).map(|()| true)
         }
-        _ => anyhow::bail!("bench what?\n\n{HELP}"),
+        Some((what, options)) if what == "pages" => {
+            bench::pages::pages(root, options).map(|()| true)
+        }
+        Some((what, _)) if what == "insights" => insights::bench(root),
+        _ => anyhow::bail!("`bench` needs the name of a benchmark\n\n{HELP}"),
     }
 }
 
 fn eval(root: &Path, rest: &[String]) -> Result<bool> {
     match rest.split_first() {
         Some((what, options)) if what == "classifier" => classifier::eval(root, options),
-        _ => anyhow::bail!("eval what?\n\n{HELP}"),
+        _ => anyhow::bail!("`eval` needs the name of an evaluation\n\n{HELP}"),
     }
 }
 
-/// The workspace: cargo sets the folder of this crate, and the workspace is the one above.
+/// The workspace: the folder above this crate's.
 fn root() -> Result<PathBuf> {
     let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     here.parent().map(PathBuf::from).context("xtask has no folder above it")
 }
 
-/// The cargo that started us, so that a pinned toolchain stays pinned.
+/// The cargo that started this program, so that a pinned toolchain stays pinned.
 fn cargo() -> std::process::Command {
     std::process::Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }

@@ -1,5 +1,5 @@
 //! `cargo xtask test`: everything that must pass before a change goes in, as one table of steps.
-//! Every step runs even when an earlier one failed, so that one look shows all that is wrong.
+//! Every step runs even when an earlier one failed, so that one run shows every problem.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-/// What a step found. A step that is one check counts as one.
+/// The result of a step. A step with a single check counts as one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) passed: usize,
@@ -35,16 +35,19 @@ const STEPS: &[Step] = &[
     Step { name: "tidy", run: |root| Ok(Tally::one(crate::tidy::tidy(root)?)) },
     Step { name: "clippy", run: clippy },
     Step { name: "unit", run: unit },
+    Step { name: "no-demo", run: no_demo },
     Step { name: "doc", run: doc },
     Step { name: "docs", run: |root| Ok(Tally::one(crate::docs::docs(root, true)?)) },
     Step { name: "conformance", run: conformance },
     Step { name: "clients", run: clients },
+    Step { name: "pages", run: pages },
+    Step { name: "insights", run: crate::insights::compare },
 ];
 
 pub(crate) fn test(root: &Path, only: &[String]) -> Result<bool> {
     if let Some(unknown) = only.iter().find(|name| STEPS.iter().all(|step| step.name != **name)) {
         let known: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
-        bail!("there is no step `{unknown}`; the steps are {}", known.join(", "));
+        bail!("unknown step `{unknown}`; the steps are {}", known.join(", "));
     }
     crate::tools::programs::ensure()?;
     let wanted = |step: &&Step| only.is_empty() || only.iter().any(|name| name == step.name);
@@ -103,6 +106,19 @@ fn unit(root: &Path) -> Result<Tally> {
     counted(&mut command)
 }
 
+/// The build of the container image: all of it must compile without warnings; only the tests about the
+/// missing demo run, because the others do not depend on the feature.
+fn no_demo(root: &Path) -> Result<Tally> {
+    const BUILD: [&str; 3] = ["--package", "tollgate", "--no-default-features"];
+    let mut lints = crate::cargo();
+    lints.current_dir(root).arg("clippy").args(BUILD);
+    let lints = checked(lints.args(["--all-targets", "--quiet", "--", "-D", "warnings"]))?;
+    let mut tests = crate::cargo();
+    tests.current_dir(root).arg("test").args(BUILD);
+    let tests = counted(tests.args(["--test", "cli", "--quiet", "--", "no_demo::"]))?;
+    Ok(lints.add(tests))
+}
+
 fn doc(root: &Path) -> Result<Tally> {
     let mut command = crate::cargo();
     counted(command.current_dir(root).args(["test", "--workspace", "--doc", "--quiet"]))
@@ -118,7 +134,12 @@ fn clients(root: &Path) -> Result<Tally> {
     Ok(crate::clients::run(&crate::tools::ensure()?, &tollgate)?.tally)
 }
 
-/// The same peers without a gate between them.
+fn pages(root: &Path) -> Result<Tally> {
+    let tollgate = built(root)?;
+    crate::pages::run(&crate::tools::ensure()?, &tollgate)
+}
+
+/// The same peers without a gate.
 pub(crate) fn direct() -> Result<bool> {
     let tools = crate::tools::ensure()?;
     let suite = crate::conformance::run_all_direct(&tools)?.tally;
@@ -127,7 +148,7 @@ pub(crate) fn direct() -> Result<bool> {
     Ok(total.failed == 0)
 }
 
-/// The program as the tests use it, built if need be. Cargo says where it put it.
+/// Builds the program as the tests use it. Cargo says where it put it.
 fn built(root: &Path) -> Result<PathBuf> {
     let output = crate::cargo()
         .current_dir(root)
@@ -155,13 +176,13 @@ fn has_nextest() -> bool {
     asked.is_ok_and(|status| status.success())
 }
 
-/// Runs a test command, shows its lines as they come, and counts what they say. A command that
+/// Runs a test command, shows its output as it arrives, and counts the results. A command that
 /// failed without a failed test (it did not build) is one failure.
 fn counted(command: &mut Command) -> Result<Tally> {
     let (reader, writer) = std::io::pipe()?;
     command.stdout(writer.try_clone()?).stderr(writer);
     let mut child = command.spawn().context("cannot start cargo")?;
-    // The command holds the writing ends; the reader would wait for ever while they live here.
+    // The command holds the writing ends; the reader would wait forever while they live here.
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let mut tally = Tally::default();
     for line in BufReader::new(reader).lines() {

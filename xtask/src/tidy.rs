@@ -1,5 +1,5 @@
-//! `cargo xtask tidy`: the rules of the house that no compiler checks, each with its reason.
-//! An exception is a line in a table here, with the reason beside it.
+//! `cargo xtask tidy`: house rules that no compiler checks, each with its reason.
+//! An exception is a line in a table of its rule, with a reason.
 
 use std::fs;
 use std::path::Path;
@@ -7,9 +7,18 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
+mod call_path;
+mod commands;
 mod doors;
-mod places;
+mod functions;
+mod glossary;
+mod links;
+mod machine_paths;
+mod rooms;
+mod rust;
+mod services;
 mod sources;
+mod type_names;
 
 /// One broken rule.
 #[derive(Debug, PartialEq, Eq)]
@@ -25,12 +34,26 @@ pub(crate) struct SourceFile {
     pub(crate) text: String,
 }
 
+impl SourceFile {
+    pub(crate) fn has_extension(&self, extension: &str) -> bool {
+        Path::new(&self.path).extension().is_some_and(|found| found == extension)
+    }
+}
+
 pub(crate) fn tidy(root: &Path) -> Result<bool> {
     let files = files(root)?;
     let mut findings = doors::check(&files);
+    findings.extend(links::check(&files, &|path| root.join(path).exists()));
+    findings.extend(glossary::check(&files));
+    findings.extend(commands::check(&files));
+    findings.extend(rooms::check(&files));
+    findings.extend(services::check(&files));
+    findings.extend(functions::check(&files));
+    findings.extend(type_names::check(&files));
+    findings.extend(call_path::check(&files));
     for file in &files {
         sources::check(file, &mut findings);
-        places::check(file, &mut findings);
+        machine_paths::check(file, &mut findings);
     }
     for finding in &findings {
         println!("{}: {}", finding.place, finding.words);
@@ -39,7 +62,7 @@ pub(crate) fn tidy(root: &Path) -> Result<bool> {
     Ok(findings.is_empty())
 }
 
-/// Every text file that is committed or about to be; what git ignores is nobody's business here.
+/// Every text file that is committed or about to be; ignored files are not checked.
 fn files(root: &Path) -> Result<Vec<SourceFile>> {
     let listed = Command::new("git")
         .current_dir(root)

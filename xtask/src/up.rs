@@ -1,5 +1,5 @@
-//! `cargo xtask up`: from a fresh clone to a running gate. The development profile is used because a
-//! newcomer waits for the build, not for the gate; `cargo build --release` is for those who stay.
+//! `cargo xtask up`: from a fresh clone to a running gate. It uses the development profile,
+//! because a first build should be quick; use `cargo build --release` for real work.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;

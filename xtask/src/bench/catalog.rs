@@ -1,5 +1,4 @@
-//! How fast the catalogue is made and asked: a dump of the size it is built for, read and searched by
-//! the binary itself.
+//! `cargo xtask bench catalog`: import and search of a registry dump of full size, by the binary itself.
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
@@ -10,13 +9,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
 
-/// What the index is built for.
+/// The size that the index is designed for.
 const SERVERS: usize = 50_000;
 const TOOLS: usize = 600_000;
-/// What is promised, on the machine of the benchmark.
+/// The promised figures, on the machine of the benchmark.
 const TOOLS_A_SECOND_MIN: f64 = 20_000.0;
 const SEARCH_MS_MAX: f64 = 20.0;
-/// Questions, each asked so often; common words, rare ones, several, and filters.
+/// Searches and how often each runs: common words, rare ones, several, and filters.
 const ROUNDS: usize = 5;
 const QUESTIONS: &[&[&str]] = &[
     &["delete", "file"],
@@ -126,7 +125,7 @@ fn count(n: usize) -> f64 {
     n as f64
 }
 
-/// Words of made-up tools, so that some are common and most are not.
+/// Words of generated tools: some are common and most are not.
 const VERBS: &[&str] = &[
     "get", "list", "search", "create", "update", "delete", "send", "run", "export", "import",
     "sync", "cancel", "approve", "archive", "move", "copy", "pay", "refund", "query", "read",
@@ -164,7 +163,7 @@ const THINGS: &[&str] = &[
     "note",
 ];
 
-/// The official registry's shape, with the tools of each server beside it.
+/// The official registry's format, with the tools of each server.
 fn write_dump(path: &Path, servers: usize, tools: usize) -> Result<u64> {
     let mut out = BufWriter::with_capacity(1 << 20, File::create(path)?);
     let mut chance = Chance(0x9e37_79b9_7f4a_7c15);

@@ -1,8 +1,8 @@
-//! WHOOP beside the public Python server: the same stand-in, the same calls, in alternating rounds of
-//! one run. Every figure is the median over all rounds.
+//! `cargo xtask bench whoop`: the built-in WHOOP server compared with the public Python server, on the same
+//! stand-in with the same calls in alternating rounds. Every figure is the median over all rounds.
 
-mod side;
-mod talk;
+mod contestant;
+mod stdio_client;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,8 +11,8 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-use self::side::{Stage, Who};
-use self::talk::Talk;
+use self::contestant::{Contestant, Environment};
+use self::stdio_client::StdioClient;
 use crate::tools::process::{Fixture, Scratch};
 
 /// Ten years that end at this moment (2026-11-15, noon UTC): with a fixed end both servers and all
@@ -20,9 +20,9 @@ use crate::tools::process::{Fixture, Scratch};
 const DAYS: &str = "3650";
 const NOW_UNIX_SECONDS: &str = "1794744000";
 const SEED: &str = "7";
-/// What an answer takes where the server is far away; WHOOP's own takes longer.
+/// The delay of a response from a distant server; WHOOP itself takes longer.
 const FAR_ANSWER_MS: u32 = 50;
-/// Thirty days that are finished at that moment.
+/// Thirty days that are complete at that time.
 const MONTH: [&str; 2] = ["2026-10-12", "2026-11-11"];
 const MONTH_OF_DATES: &str = "2026-10";
 const LISTS: [&str; 4] =
@@ -61,11 +61,11 @@ enum Figure {
 /// One value of one server; times are seconds, memory megabytes, requests a number.
 struct Sample {
     figure: Figure,
-    who: Who,
+    contestant: Contestant,
     value: f64,
 }
 
-/// What both servers must agree on, or the comparison means nothing.
+/// The counts that both servers must agree on.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Amounts {
     synced: u64,
@@ -84,26 +84,30 @@ pub(crate) fn whoop(root: &Path, args: &[String]) -> Result<()> {
     let python = crate::tools::whoop_python()?;
     let tollgate = program(root, "TOLLGATE_BIN", "tollgate")?;
     let sandbox = program(root, "SANDBOX_BIN", "sandbox")?;
-    let stage = |sandbox| -> Result<Stage> {
+    let environment = |sandbox| -> Result<Environment> {
         let (tollgate, python) = (tollgate.clone(), python.clone());
-        Ok(Stage { tollgate, python, root: root.to_owned(), sandbox: stand_in(sandbox)? })
+        Ok(Environment { tollgate, python, root: root.to_owned(), sandbox: stand_in(sandbox)? })
     };
-    let (near, far) = (stage(&sandbox)?, stage(&sandbox)?);
+    let (near, far) = (environment(&sandbox)?, environment(&sandbox)?);
     far.slow_down(FAR_ANSWER_MS)?;
     let mut samples = Vec::new();
     let mut amounts = Amounts::default();
     for round in 0..plan.rounds {
-        // Whoever goes second finds a warmer machine, so they take turns.
-        let order =
-            if round % 2 == 0 { [Who::Ours, Who::Python] } else { [Who::Python, Who::Ours] };
-        let [first, second] = order.map(|who| play(&near, who, &plan, &mut samples));
+        // The second one runs on a warmer machine, so the order alternates.
+        let order = if round % 2 == 0 {
+            [Contestant::Ours, Contestant::Python]
+        } else {
+            [Contestant::Python, Contestant::Ours]
+        };
+        let [first, second] =
+            order.map(|contestant| run_contestant(&near, contestant, &plan, &mut samples));
         amounts = first?;
         let other = second?;
         if amounts != other {
             bail!("the servers disagree: {order:?} have {amounts:?} and {other:?}");
         }
-        for who in order {
-            sync_from_afar(&far, who, &mut samples)?;
+        for contestant in order {
+            sync_with_latency(&far, contestant, &mut samples)?;
         }
     }
     print(&plan, &amounts, &samples);
@@ -116,77 +120,86 @@ fn stand_in(sandbox: &Path) -> Result<Fixture> {
     Fixture::start(command.arg("whoop").args(years).args(["--stand-still", "--unlimited"]))
 }
 
-/// A full sync where the server takes its time, as one across the internet does.
-fn sync_from_afar(stage: &Stage, who: Who, samples: &mut Vec<Sample>) -> Result<()> {
+/// A full sync from a service with network latency.
+fn sync_with_latency(
+    environment: &Environment,
+    contestant: Contestant,
+    samples: &mut Vec<Sample>,
+) -> Result<()> {
     let scratch = Scratch::new("bench-whoop")?;
     let home = scratch.path.join("home");
-    stage.sign_in(who, &home)?;
-    let mut talk = stage.start(who, &home)?;
-    let cpu_before = talk.cpu_seconds()?;
-    let (seconds, answer) = timed(&mut talk, "sync_whoop", &json!({ "full": true }))?;
+    environment.sign_in(contestant, &home)?;
+    let mut client = environment.start(contestant, &home)?;
+    let cpu_before = client.cpu_seconds()?;
+    let (seconds, answer) = timed(&mut client, "sync_whoop", &json!({ "full": true }))?;
     synced(&answer)?;
-    let cpu = talk.cpu_seconds()? - cpu_before;
-    samples.push(Sample { figure: Figure::FarSync, who, value: seconds });
-    samples.push(Sample { figure: Figure::FarSyncCpu, who, value: cpu });
+    let cpu = client.cpu_seconds()? - cpu_before;
+    samples.push(Sample { figure: Figure::FarSync, contestant, value: seconds });
+    samples.push(Sample { figure: Figure::FarSyncCpu, contestant, value: cpu });
     Ok(())
 }
 
 /// One server through everything, from an empty home.
-fn play(stage: &Stage, who: Who, plan: &Plan, samples: &mut Vec<Sample>) -> Result<Amounts> {
+fn run_contestant(
+    environment: &Environment,
+    contestant: Contestant,
+    plan: &Plan,
+    samples: &mut Vec<Sample>,
+) -> Result<Amounts> {
     let scratch = Scratch::new("bench-whoop")?;
     let home = scratch.path.join("home");
-    stage.sign_in(who, &home)?;
-    let mut put = |figure, value| samples.push(Sample { figure, who, value });
+    environment.sign_in(contestant, &home)?;
+    let mut put = |figure, value| samples.push(Sample { figure, contestant, value });
     for _ in 0..plan.starts {
         let begin = Instant::now();
-        let mut talk = stage.start(who, &home)?;
-        talk.call("get_whoop_auth_status", &json!({}))?;
+        let mut client = environment.start(contestant, &home)?;
+        client.call("get_whoop_auth_status", &json!({}))?;
         put(Figure::Ready, begin.elapsed().as_secs_f64());
     }
-    let mut talk = stage.start(who, &home)?;
-    let cpu_before = talk.cpu_seconds()?;
-    let asked_before = stage.requests()?;
-    let (seconds, answer) = timed(&mut talk, "sync_whoop", &json!({ "full": true }))?;
+    let mut client = environment.start(contestant, &home)?;
+    let cpu_before = client.cpu_seconds()?;
+    let requests_before = environment.requests()?;
+    let (seconds, answer) = timed(&mut client, "sync_whoop", &json!({ "full": true }))?;
     put(Figure::Sync, seconds);
-    put(Figure::SyncCpu, talk.cpu_seconds()? - cpu_before);
-    let asked_synced = stage.requests()?;
-    put(Figure::SyncRequests, asked_synced - asked_before);
+    put(Figure::SyncCpu, client.cpu_seconds()? - cpu_before);
+    let requests_after_sync = environment.requests()?;
+    put(Figure::SyncRequests, requests_after_sync - requests_before);
     let mut amounts = Amounts { synced: synced(&answer)?, ..Amounts::default() };
     for _ in 0..AGAIN_SYNCS {
-        let before = stage.requests()?;
-        let (seconds, answer) = timed(&mut talk, "sync_whoop", &json!({}))?;
+        let before = environment.requests()?;
+        let (seconds, answer) = timed(&mut client, "sync_whoop", &json!({}))?;
         synced(&answer)?;
         put(Figure::Again, seconds);
-        put(Figure::AgainRequests, stage.requests()? - before);
+        put(Figure::AgainRequests, environment.requests()? - before);
     }
-    let asked_synced = stage.requests()?;
+    let requests_after_sync = environment.requests()?;
     for turn in 0..plan.reads {
         let list = LISTS.get(turn as usize % LISTS.len()).context("no list")?;
         let [start, end] = MONTH;
-        let (seconds, answer) = timed(&mut talk, list, &json!({ "start": start, "end": end }))?;
+        let (seconds, answer) = timed(&mut client, list, &json!({ "start": start, "end": end }))?;
         put(Figure::List, seconds);
         amounts.listed +=
             answer.get("records").and_then(Value::as_array).map_or(0, Vec::len) as u64;
         let date = format!("{MONTH_OF_DATES}-{:02}", turn % 28 + 1);
-        let (seconds, _) = timed(&mut talk, "get_whoop_daily_summary", &json!({ "date": date }))?;
+        let (seconds, _) = timed(&mut client, "get_whoop_daily_summary", &json!({ "date": date }))?;
         put(Figure::Summary, seconds);
     }
     for turn in 0..plan.exports {
         for format in FORMATS {
             let path = format!("export-{format}-{turn}");
             let what = json!({ "kind": "all", "format": format, "path": path });
-            let (seconds, answer) = timed(&mut talk, "export_whoop", &what)?;
+            let (seconds, answer) = timed(&mut client, "export_whoop", &what)?;
             put(Figure::Export(format), seconds);
             amounts.exported += sum(answer.get("files").and_then(Value::as_array), "records");
         }
     }
-    put(Figure::LaterRequests, stage.requests()? - asked_synced);
-    put(Figure::Peak, talk.peak_mb()?);
+    put(Figure::LaterRequests, environment.requests()? - requests_after_sync);
+    put(Figure::Peak, client.peak_mb()?);
     Ok(amounts)
 }
 
-fn timed(talk: &mut Talk, tool: &str, arguments: &Value) -> Result<(f64, Value)> {
-    let (waited, answer) = talk.call(tool, arguments)?;
+fn timed(client: &mut StdioClient, tool: &str, arguments: &Value) -> Result<(f64, Value)> {
+    let (waited, answer) = client.call(tool, arguments)?;
     Ok((waited.as_secs_f64(), answer))
 }
 
@@ -236,19 +249,19 @@ fn print(plan: &Plan, amounts: &Amounts, samples: &[Sample]) {
     ];
     let exports = FORMATS.map(Figure::Export);
     for figure in single.into_iter().chain(exports).chain([Figure::Peak]) {
-        let ours = median(samples, figure, Who::Ours);
-        let theirs = median(samples, figure, Who::Python);
+        let ours = median(samples, figure, Contestant::Ours);
+        let theirs = median(samples, figure, Contestant::Python);
         let (ours_shown, theirs_shown) = (shown(figure, ours), shown(figure, theirs));
         let ratio = if ours > 0.0 { format!("{:.1}×", theirs / ours) } else { "–".to_owned() };
         println!("| {} | {ours_shown} | {theirs_shown} | {ratio} |", title(figure));
     }
-    let asked = |figure, who| median(samples, figure, who);
+    let asked = |figure, contestant| median(samples, figure, contestant);
     println!(
         "\nRequests to WHOOP for the full sync: {} and {}; for all reads and exports after it: {} and {}.",
-        asked(Figure::SyncRequests, Who::Ours),
-        asked(Figure::SyncRequests, Who::Python),
-        asked(Figure::LaterRequests, Who::Ours),
-        asked(Figure::LaterRequests, Who::Python),
+        asked(Figure::SyncRequests, Contestant::Ours),
+        asked(Figure::SyncRequests, Contestant::Python),
+        asked(Figure::LaterRequests, Contestant::Ours),
+        asked(Figure::LaterRequests, Contestant::Python),
     );
     println!(
         "Medians of {} round(s) in turn, each with {} starts, 2 syncs, {} lists, {} summaries, {} export(s) of each format.",
@@ -285,8 +298,8 @@ fn shown(figure: Figure, value: f64) -> String {
     }
 }
 
-fn median(samples: &[Sample], figure: Figure, who: Who) -> f64 {
-    let wanted = |sample: &&Sample| sample.figure == figure && sample.who == who;
+fn median(samples: &[Sample], figure: Figure, contestant: Contestant) -> f64 {
+    let wanted = |sample: &&Sample| sample.figure == figure && sample.contestant == contestant;
     let mut values: Vec<f64> = samples.iter().filter(wanted).map(|sample| sample.value).collect();
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)

@@ -1,5 +1,5 @@
-//! Servers that people really run, from npm and PyPI, behind the gate: what they offer works, and
-//! what the policy denies never reaches them.
+//! Widely used servers from npm and PyPI behind the gate: their tools work, and denied calls never reach
+//! them.
 
 use std::fs;
 use std::path::Path;
@@ -40,8 +40,10 @@ pub(super) fn run(tools: &Tools, tollgate: &Path) -> Result<Tally> {
             calls.push(json!({ "tool": tool, "args": args, "denied": "denied_by_rule" }));
         }
         let target = json!({ "url": gate.url(server.name), "headers": bearer(&gate) });
-        cases.extend(cases_for(server, &target, &calls, "gate before"));
+        cases.extend(cases_for(server.name, &target, &calls, "gate before"));
     }
+    let target = json!({ "url": gate.url_of_all(), "headers": bearer(&gate) });
+    cases.extend(cases_for("all servers", &target, &calls_at_all(&servers), "gate before"));
     let tally = run_cases(tools, &cases);
     Ok(sum(tally, Tally::one(untouched(&scratch.path))))
 }
@@ -53,14 +55,39 @@ pub(super) fn run_direct(tools: &Tools) -> Result<Tally> {
     for server in servers(tools, &scratch.path) {
         let calls = server.calls.as_array().cloned().unwrap_or_default();
         let target = json!({ "command": server.command });
-        let direct = cases_for(&server, &target, &calls, "directly");
+        let direct = cases_for(server.name, &target, &calls, "directly");
         // None of these servers knows the newest revision by itself.
         cases.extend(direct.into_iter().filter(|case| case.client.era != "modern"));
     }
     Ok(run_cases(tools, &cases))
 }
 
-fn cases_for(server: &RealServer, target: &Value, calls: &[Value], how: &str) -> Vec<Case> {
+/// The same calls at the endpoint of all servers: by the listed name, the older form, and the own name, which
+/// no two of these servers share.
+fn calls_at_all(servers: &[RealServer]) -> Vec<Value> {
+    let mut all = Vec::new();
+    for server in servers {
+        let mut calls = server.calls.as_array().cloned().unwrap_or_default();
+        if let Some((tool, args)) = &server.denied {
+            calls.push(json!({ "tool": tool, "args": args, "denied": "denied_by_rule" }));
+        }
+        for (number, mut call) in calls.into_iter().enumerate() {
+            let own = call.get("tool").and_then(Value::as_str).unwrap_or_default();
+            let name = match number % 3 {
+                0 => format!("{}__{own}", server.name),
+                1 => format!("{}.{own}", server.name),
+                _ => own.to_owned(),
+            };
+            if let Some(fields) = call.as_object_mut() {
+                fields.insert("tool".to_owned(), name.into());
+            }
+            all.push(call);
+        }
+    }
+    all
+}
+
+fn cases_for(name: &str, target: &Value, calls: &[Value], how: &str) -> Vec<Case> {
     let picked = [
         ("clients/py-client.py", "auto"),
         ("clients/ts-client.mjs", "modern"),
@@ -74,7 +101,7 @@ fn cases_for(server: &RealServer, target: &Value, calls: &[Value], how: &str) ->
                 fields.insert("calls".to_owned(), Value::from(calls.to_vec()));
                 fields.insert("only_calls".to_owned(), true.into());
             }
-            case(format!("{how} {}", server.name), *client, plan)
+            case(format!("{how} {name}"), *client, plan)
         })
         .collect()
 }

@@ -1,5 +1,5 @@
-//! The owner's own data before real clients: the demonstration's pretend WHOOP, over HTTP with a grant
-//! and on standard streams without one.
+//! Built-in servers with real clients: the demo's WHOOP stand-in, over HTTP with a grant and over stdio
+//! without one.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,12 +1,12 @@
 //! Adds an `Authorization` header to every request on its way to the gate, because the suite cannot.
-//! Nothing else changes: heads are copied byte for byte, bodies and answers are not looked at.
+//! Nothing else changes: heads are copied byte for byte, bodies and responses are not inspected.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 
 use anyhow::Result;
 
-/// Heads of the suite are far smaller; whatever is larger is not ours.
+/// Heads of the suite are far smaller.
 const HEAD_BYTES_MAX: u64 = 256 * 1024;
 
 /// Listens until the process ends; a forwarder is a few threads and holds nothing.
@@ -53,7 +53,7 @@ impl Rewrite {
             let _ = to_client.shutdown(Shutdown::Both);
         });
         let _ = self.requests(BufReader::new(client), &gate);
-        // The client hung up: the gate must see that, or it would go on with a stream for nobody.
+        // The client hung up: the gate must see that, or it would keep a stream without a reader.
         let _ = gate.shutdown(Shutdown::Both);
         let _ = back.join();
     }

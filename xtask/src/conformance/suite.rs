@@ -77,6 +77,23 @@ fn read(results: &Path) -> Result<Scenarios> {
     Ok(scenarios)
 }
 
+/// The outcome of a run of one client scenario, whose folder may be nested.
+pub(crate) fn read_single(results: &Path) -> Result<Option<Outcome>> {
+    for entry in fs::read_dir(results)? {
+        let path = entry?.path();
+        if path.file_name().is_some_and(|name| name == "checks.json") {
+            let checks: Vec<Value> = serde_json::from_str(&fs::read_to_string(&path)?)?;
+            return Ok(Some(outcome_of(&checks)));
+        }
+        if path.is_dir()
+            && let Some(outcome) = read_single(&path)?
+        {
+            return Ok(Some(outcome));
+        }
+    }
+    Ok(None)
+}
+
 fn scenario_of(folder: &str) -> Option<&str> {
     let rest = folder.strip_prefix("server-")?;
     // …-2026-11-15T22-43-43-925Z

@@ -1,24 +1,46 @@
-//! Which room may use which: the table of the architecture page, compared with the manifests.
+//! Which crate may use which: the table in docs/ARCHITECTURE.md, compared with the manifests.
 
 use super::{Finding, SourceFile};
 
-/// A room and the rooms it may use. `tollgate` is the binary and may use all.
+/// A crate and the crates it may use. `tollgate` is the binary and may use all.
 const DOORS: &[(&str, &[&str])] = &[
     ("policy", &[]),
+    ("mcp", &["policy"]),
+    ("oauth", &[]),
+    ("insights", &[]),
     ("catalog", &["policy"]),
-    ("store", &["policy", "catalog"]),
-    ("connectors", &["policy", "store"]),
+    ("store", &["policy", "catalog", "oauth"]),
+    ("connectors", &["policy", "oauth", "insights", "store"]),
     ("sandbox", &[]),
-    ("gateway", &["policy", "store", "connectors", "catalog"]),
-    ("dashboard", &["policy", "catalog", "store", "connectors"]),
-    ("tollgate", &["policy", "catalog", "store", "connectors", "sandbox", "gateway", "dashboard"]),
+    ("gateway", &["policy", "mcp", "oauth", "store", "connectors", "catalog"]),
+    ("dashboard", &["policy", "oauth", "insights", "catalog", "store", "connectors"]),
+    ("notify", &["store", "connectors"]),
+    (
+        "tollgate",
+        &[
+            "policy",
+            "mcp",
+            "oauth",
+            "insights",
+            "catalog",
+            "store",
+            "connectors",
+            "sandbox",
+            "gateway",
+            "dashboard",
+            "notify",
+        ],
+    ),
     ("xtask", &[]),
 ];
 
-/// Outside crates that would break what a room promises: no waiting and no IO where the architecture
+/// Outside crates that would break what a crate promises: no async and no IO where the architecture
 /// says so, no catch-all error type outside the binary.
 const FORBIDDEN: &[(&str, &[&str])] = &[
     ("policy", &["tokio", "rusqlite", "hyper", "jiff", "getrandom", "anyhow", "tracing"]),
+    ("mcp", &["tokio", "rusqlite", "hyper", "jiff", "getrandom", "anyhow", "tracing"]),
+    ("oauth", &["tokio", "rusqlite", "hyper", "jiff", "getrandom", "anyhow", "tracing"]),
+    ("insights", &["tokio", "rusqlite", "hyper", "getrandom", "rand", "anyhow", "tracing"]),
     ("catalog", &["tokio", "rusqlite", "hyper", "jiff", "getrandom", "anyhow"]),
     ("store", &["anyhow", "hyper", "clap"]),
     ("connectors", &["anyhow", "clap", "rusqlite"]),
@@ -40,13 +62,11 @@ fn is_manifest(path: &str) -> bool {
 fn check_manifest(file: &SourceFile, findings: &mut Vec<Finding>) {
     let mut say = |words: String| findings.push(Finding { place: file.path.clone(), words });
     let Ok(manifest) = file.text.parse::<toml::Table>() else {
-        return say("not a manifest that can be read".to_owned());
+        return say("this manifest cannot be parsed".to_owned());
     };
     let name = manifest.get("package").and_then(|p| p.get("name")).and_then(toml::Value::as_str);
     let Some((name, may_use)) = DOORS.iter().find(|(room, _)| Some(*room) == name) else {
-        return say(
-            "a crate that no line of the table of doors names (xtask/src/tidy/doors.rs)".to_owned()
-        );
+        return say("this crate is not in the table of xtask/src/tidy/doors.rs".to_owned());
     };
     let forbidden =
         FORBIDDEN.iter().find(|(room, _)| room == name).map_or(&[][..], |(_, list)| list);
@@ -54,11 +74,11 @@ fn check_manifest(file: &SourceFile, findings: &mut Vec<Finding>) {
         let is_room = DOORS.iter().any(|(room, _)| *room == used);
         if is_room && !may_use.contains(&used.as_str()) {
             say(format!(
-                "`{name}` may not use `{used}` (see the table of rooms in docs/ARCHITECTURE.md)"
+                "`{name}` may not use `{used}` (see the table of crates in docs/ARCHITECTURE.md)"
             ));
         }
         if forbidden.contains(&used.as_str()) {
-            say(format!("`{name}` may not use `{used}`: it would break what the room promises"));
+            say(format!("`{name}` may not use `{used}`: it would break what the crate promises"));
         }
     }
 }

@@ -1,7 +1,5 @@
-//! How a Rust file reads: a module doc, one subject, no clock and no environment where time and
-//! settings are arguments.
-
-use std::path::Path;
+//! The shape of Rust files: a module doc, one subject, and no clock or environment where time and settings
+//! are arguments.
 
 use super::{Finding, SourceFile};
 
@@ -25,7 +23,7 @@ const READS: &[&str] = &[
     "env::temp_dir",
 ];
 
-/// Where those are the point of the file: the place, what it may read, and why.
+/// Files that may: the place, what it may read, and why.
 const READS_AND_MAY: &[(&str, &[&str], &str)] = &[
     ("crates/cli/", READS, "the binary reads the clock and the environment and hands both in"),
     ("xtask/", READS, "a development tool, no part of the product"),
@@ -43,7 +41,7 @@ const READS_AND_MAY: &[(&str, &[&str], &str)] = &[
         "how long a stand-in has run; the moment it begins at is an argument",
     ),
     (
-        "crates/gateway/src/gate.rs",
+        "crates/gateway/src/runtime/services.rs",
         &["TimeZone::system"],
         "the owner's zone when the settings name none; only rules about hours look at it",
     ),
@@ -55,7 +53,7 @@ const READS_AND_MAY: &[(&str, &[&str], &str)] = &[
 ];
 
 pub(super) fn check(file: &SourceFile, findings: &mut Vec<Finding>) {
-    if Path::new(&file.path).extension().is_none_or(|extension| extension != "rs") {
+    if !file.has_extension("rs") {
         return;
     }
     check_shape(file, findings);
@@ -102,7 +100,7 @@ fn logic(text: &str) -> impl Iterator<Item = &str> {
     text.lines().take_while(|line| line.trim() != "#[cfg(test)]")
 }
 
-/// Tests and examples reach no user; what they read is their own business.
+/// Tests and examples are not part of the product.
 fn is_test(path: &str) -> bool {
     let in_folder = path.contains("/tests/") || path.contains("/examples/");
     in_folder || path.ends_with("/tests.rs") || path.ends_with("/properties.rs")

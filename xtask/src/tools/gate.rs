@@ -1,4 +1,4 @@
-//! Starts a gate for a test: a home of its own, servers, one policy, one grant.
+//! Starts a gate for a test: a temporary home, servers, one policy, one grant.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,14 +11,14 @@ use super::process::{Scratch, Started, free_port, wait_for};
 
 const GRANT: &str = "test";
 
-/// What the gate stands in front of.
+/// The servers behind the gate.
 #[derive(Clone, Debug)]
 pub(crate) enum Upstream {
     Url(String),
     Command(Vec<String>),
 }
 
-/// A running gate. It ends, and its home goes, with the value.
+/// A running gate. Dropping it stops the gate and removes its home.
 pub(crate) struct Gate {
     pub(crate) token: String,
     port: u16,
@@ -92,7 +92,7 @@ impl Gate {
     }
 }
 
-/// Left for the gate to make, so that its mode is the gate's own.
+/// The gate creates it, so that its mode is the one the gate sets.
 fn home(scratch: &Scratch) -> PathBuf {
     scratch.path.join("home")
 }

@@ -1,4 +1,4 @@
-//! Child processes that end with their value, scratch folders that go with theirs, and ports.
+//! Child processes and temporary folders that are cleaned up on drop, and ports.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 const START_SECONDS_MAX: u64 = 20;
 
-/// A process that is killed when the value goes.
+/// A process that is killed when this is dropped.
 pub(crate) struct Started {
     pub(crate) child: Child,
 }
@@ -59,7 +59,7 @@ impl Fixture {
         let mut first = String::new();
         let mut lines = BufReader::new(stdout);
         lines.read_line(&mut first)?;
-        // Whatever it prints later must not fill the pipe.
+        // Later output must not fill the pipe.
         std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
         let said: Value = serde_json::from_str(&first)
             .with_context(|| format!("{command:?} did not say where it listens: {first:?}"))?;
@@ -68,7 +68,7 @@ impl Fixture {
     }
 }
 
-/// A folder that goes with its value.
+/// A folder that is removed when this is dropped.
 pub(crate) struct Scratch {
     pub(crate) path: PathBuf,
 }

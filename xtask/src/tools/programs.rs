@@ -2,9 +2,10 @@
 //! installed from Debian's packages; where that cannot be, the error says what to install.
 
 use std::env;
+use std::path::PathBuf;
 use std::process::Command;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use super::{output, said};
 
@@ -12,16 +13,29 @@ use super::{output, said};
 const PROGRAMS: &[(&str, &[&str])] =
     &[("git", &["git"]), ("python3", &["python3", "python3-venv"]), ("npm", &["nodejs", "npm"])];
 
+/// The browser of the dashboard's tests. Only they need it.
+const BROWSER: (&str, &[&str]) = ("chromium", &["chromium", "fonts-dejavu-core"]);
+
 /// Installs those that are missing; quick when none is.
 pub(crate) fn ensure() -> Result<()> {
-    let missing: Vec<_> = PROGRAMS.iter().filter(|(program, _)| !is_there(program)).collect();
+    ensure_these(PROGRAMS)
+}
+
+/// Where the browser is. Installs it if it is missing.
+pub(crate) fn chromium() -> Result<PathBuf> {
+    ensure_these(&[BROWSER])?;
+    find(BROWSER.0).context("there is no `chromium`")
+}
+
+fn ensure_these(programs: &[(&str, &[&str])]) -> Result<()> {
+    let missing: Vec<_> = programs.iter().filter(|(program, _)| find(program).is_none()).collect();
     if missing.is_empty() {
         return Ok(());
     }
     let packages: Vec<&str> =
         missing.iter().flat_map(|(_, packages)| packages.iter().copied()).collect();
     install(&packages)?;
-    if let Some((program, _)) = missing.iter().find(|(program, _)| !is_there(program)) {
+    if let Some((program, _)) = missing.iter().find(|(program, _)| find(program).is_none()) {
         bail!("there is no `{program}`, although its package is installed");
     }
     Ok(())
@@ -50,7 +64,7 @@ fn hint(names: &str) -> String {
     format!("as root `apt-get install {names}`, or what your system calls them")
 }
 
-fn is_there(program: &str) -> bool {
+fn find(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
-    env::split_paths(&path).any(|folder| folder.join(program).is_file())
+    env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file())
 }

@@ -80,7 +80,7 @@ function callTool({ name, arguments: args = {} }) {
   return text(`${name}, call ${state.calls}`);
 }
 
-/** Messages nobody asked for: a request, an answer to nothing, an unknown notification. */
+/** Unsolicited messages: a request, a response without a request, an unknown notification. */
 function unsolicited() {
   state.notify({ jsonrpc: '2.0', id: 'evil-1', method: 'sampling/createMessage', params: { messages: [], maxTokens: 1 } });
   state.notify({ jsonrpc: '2.0', id: 987654321, result: { content: [] } });

@@ -80,7 +80,7 @@ function event(data) {
 }
 
 function progress(request, at) {
-  const progressToken = request.params?._meta?.progressToken ?? 'nobody-asked';
+  const progressToken = request.params?._meta?.progressToken ?? 'unsolicited';
   return JSON.stringify({ jsonrpc: '2.0', method: 'notifications/progress', params: { progressToken, progress: at } });
 }
 

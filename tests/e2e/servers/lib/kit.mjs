@@ -150,7 +150,7 @@ export const mirroredTools = {
 
 export const kitPrompts = {
   greeting: {
-    description: 'A greeting for somebody',
+    description: 'A greeting for a person',
     arguments: [{ name: 'name', description: 'Whom to greet', required: true }],
     get: ({ name }) => ({ messages: [{ role: 'user', content: { type: 'text', text: `Greet ${name}.` } }] }),
   },

@@ -1,4 +1,4 @@
-//! The two servers that are compared, each with a home of its own and the same login.
+//! The two servers that are compared, each with its own home and the same login.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -8,34 +8,34 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-use super::talk::Talk;
+use super::stdio_client::StdioClient;
 use crate::tools::process::Fixture;
 
 const PEER: &str = "tests/e2e/servers/whoop_peer.py";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Who {
+pub(super) enum Contestant {
     Ours,
     Python,
 }
 
 /// Where the programs are and where WHOOP's stand-in listens.
-pub(super) struct Stage {
+pub(super) struct Environment {
     pub(super) tollgate: PathBuf,
     pub(super) python: PathBuf,
     pub(super) root: PathBuf,
     pub(super) sandbox: Fixture,
 }
 
-impl Stage {
+impl Environment {
     /// Writes the login into a new home.
-    pub(super) fn sign_in(&self, who: Who, home: &Path) -> Result<()> {
+    pub(super) fn sign_in(&self, contestant: Contestant, home: &Path) -> Result<()> {
         std::fs::create_dir_all(home)?;
         let tokens = self.said("tokens")?.to_string();
-        let mut command = self.command(who, home);
-        match who {
-            Who::Ours => command.args(["connect", "whoop", "--tokens", "-"]),
-            Who::Python => command.arg("tokens"),
+        let mut command = self.command(contestant, home);
+        match contestant {
+            Contestant::Ours => command.args(["connect", "whoop", "--tokens", "-"]),
+            Contestant::Python => command.arg("tokens"),
         };
         let mut child = command
             .stdin(Stdio::piped())
@@ -46,27 +46,27 @@ impl Stage {
         child.stdin.take().context("no input to write to")?.write_all(tokens.as_bytes())?;
         let out = child.wait_with_output()?;
         if !out.status.success() {
-            bail!("{who:?} cannot sign in: {}", String::from_utf8_lossy(&out.stderr));
+            bail!("{contestant:?} cannot sign in: {}", String::from_utf8_lossy(&out.stderr));
         }
         Ok(())
     }
 
-    pub(super) fn start(&self, who: Who, home: &Path) -> Result<Talk> {
-        let mut command = self.command(who, home);
-        match who {
-            Who::Ours => command.args(["stdio", "whoop"]),
-            Who::Python => command.args(["serve", &self.sandbox.url]),
+    pub(super) fn start(&self, contestant: Contestant, home: &Path) -> Result<StdioClient> {
+        let mut command = self.command(contestant, home);
+        match contestant {
+            Contestant::Ours => command.args(["stdio", "whoop"]),
+            Contestant::Python => command.args(["serve", &self.sandbox.url]),
         };
-        Talk::start(&mut command)
+        StdioClient::start(&mut command)
     }
 
-    /// How many requests the stand-in has had so far.
+    /// Requests that the stand-in has received so far.
     pub(super) fn requests(&self) -> Result<f64> {
         let counters = self.steer("GET", "counters", "")?;
         counters.get("requests").and_then(Value::as_f64).context("the sandbox counts no requests")
     }
 
-    /// From now on each answer of the API takes this long.
+    /// From now on each API response takes this long.
     pub(super) fn slow_down(&self, answer_ms: u32) -> Result<()> {
         let fault = json!({ "path": "/developer", "fault": "delay", "ms": answer_ms });
         self.steer("POST", "faults", &fault.to_string()).map(drop)
@@ -90,14 +90,14 @@ impl Stage {
         if body.is_empty() { Ok(Value::Null) } else { Ok(serde_json::from_str(body)?) }
     }
 
-    fn command(&self, who: Who, home: &Path) -> Command {
-        let mut command = match who {
-            Who::Ours => {
+    fn command(&self, contestant: Contestant, home: &Path) -> Command {
+        let mut command = match contestant {
+            Contestant::Ours => {
                 let mut command = Command::new(&self.tollgate);
                 command.arg("--home").arg(home);
                 command
             }
-            Who::Python => {
+            Contestant::Python => {
                 let mut command = Command::new(&self.python);
                 command.arg(self.root.join(PEER));
                 command

@@ -1,4 +1,4 @@
-//! Nothing committed names the machine it was written on: no path of it, no private package mirror.
+//! No committed file names the machine it was written on: no local path, no private package mirror.
 
 use super::{Finding, SourceFile};
 
@@ -6,7 +6,7 @@ use super::{Finding, SourceFile};
 /// that this file does not find itself.
 const MACHINE_FOLDERS: &[&str] = &["root", "work", "farm"];
 
-/// Hosts a lock file may name. Any other is a mirror that nobody else can reach.
+/// Hosts a lock file may name. Any other is a private mirror that others cannot reach.
 const PUBLIC_HOSTS: &[&str] = &[
     "github.com",
     "registry.npmjs.org",

@@ -1,0 +1,111 @@
+//! The suite's scenarios for OAuth clients, and npm `oidc-provider`, with the gate as the client and a scripted
+//! browser.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use super::suite::{self, Outcome};
+use crate::test::Tally;
+use crate::tools::Tools;
+use crate::tools::process::{Fixture, Scratch};
+
+const CLIENT: &str = "clients/sign-in.mjs";
+const OIDC_SERVER: &str = "servers/oidc-protected.mjs";
+/// Several commands per scenario, on a busy machine.
+const WAIT_MS_MAX: &str = "180000";
+
+/// Every scenario of a client that acts for a person. Left out: `client-credentials-*`, `wif-jwt-bearer`,
+/// `enterprise-managed-authorization` (no person signs in) and `dpop*` (an extension that the gate does not have).
+const SCENARIOS: &[&str] = &[
+    "metadata-default",
+    "metadata-var1",
+    "metadata-var2",
+    "metadata-var3",
+    "basic-cimd",
+    "scope-from-www-authenticate",
+    "scope-from-scopes-supported",
+    "scope-omitted-when-undefined",
+    "scope-step-up",
+    "scope-retry-limit",
+    "token-endpoint-auth-basic",
+    "token-endpoint-auth-post",
+    "token-endpoint-auth-none",
+    "pre-registration",
+    "2025-03-26-oauth-metadata-backcompat",
+    "2025-03-26-oauth-endpoint-fallback",
+    "resource-mismatch",
+    "offline-access-scope",
+    "offline-access-not-supported",
+    "authorization-server-migration",
+    "iss-supported",
+    "iss-not-advertised",
+    "iss-supported-missing",
+    "iss-wrong-issuer",
+    "iss-unexpected",
+    "iss-normalized",
+    "metadata-issuer-mismatch",
+];
+
+pub(super) fn run(tools: &Tools, tollgate: &Path) -> Result<Tally> {
+    let started = Instant::now();
+    let mut tally = Tally::default();
+    let mut checks = 0;
+    for scenario in SCENARIOS {
+        let outcome = run_one(tools, tollgate, scenario)
+            .with_context(|| format!("conformance, auth/{scenario}"))?;
+        checks += outcome.succeeded.values().sum::<usize>();
+        if outcome.passed() {
+            tally.passed += 1;
+        } else {
+            tally.failed += 1;
+            println!("  auth/{scenario}: {}", outcome.complaints.join("; "));
+        }
+    }
+    for flags in [&[][..], &["--documents"]] {
+        let is_good = run_oidc(tools, tollgate, flags)?;
+        tally.passed += usize::from(is_good);
+        tally.failed += usize::from(!is_good);
+    }
+    println!(
+        "conformance of the gate as an OAuth client: {} of {} scenarios, {checks} checks, {:.0} s",
+        tally.passed,
+        SCENARIOS.len() + 2,
+        started.elapsed().as_secs_f64()
+    );
+    Ok(tally)
+}
+
+/// The same client in front of npm `oidc-provider`: registration or a client document, `resource`, `iss`, and three
+/// rotations of the refresh token.
+fn run_oidc(tools: &Tools, tollgate: &Path, flags: &[&str]) -> Result<bool> {
+    let mut command = tools.node_script(OIDC_SERVER);
+    let server = Fixture::start(command.args(flags).stderr(Stdio::null()))?;
+    let expire = server.said.get("expire").and_then(Value::as_str).context("no `expire`")?;
+    let mut client = tools.node_script(CLIENT);
+    client.arg(&server.url).env("TOLLGATE", tollgate).env("EXPIRE_URL", expire);
+    let out = client.stdin(Stdio::null()).output().context("cannot start the client")?;
+    if !out.status.success() {
+        println!("  oidc-provider {flags:?}: {}", String::from_utf8_lossy(&out.stderr));
+    }
+    Ok(out.status.success())
+}
+
+fn run_one(tools: &Tools, tollgate: &Path, scenario: &str) -> Result<Outcome> {
+    let results = Scratch::new("auth")?;
+    let client = tools.node_words(CLIENT, &[]).join(" ");
+    let scenario = format!("auth/{scenario}");
+    let words = tools.npm_words("conformance", &["client", "--scenario", &scenario]);
+    let (program, arguments) = words.split_first().context("no command")?;
+    let mut command = Command::new(program);
+    command.args(arguments).args(["--command", &client, "--timeout", WAIT_MS_MAX]);
+    command.arg("--output-dir").arg(&results.path).env("TOLLGATE", tollgate);
+    let out = command.stdin(Stdio::null()).output().context("cannot start the suite")?;
+    let outcome = suite::read_single(&results.path)?;
+    outcome.with_context(|| {
+        format!("the suite ran no scenario: {}", String::from_utf8_lossy(&out.stderr))
+    })
+}
