@@ -22,7 +22,9 @@ pub trait Live: Send + Sync {
         false
     }
     /// Calls a tool as the agent of the demo; waits for the response unless the call waits for a human.
-    fn demo_call(&self, _tool: &str, _arguments: &Value, _waits: bool) {}
+    fn demo_call(&self, _server: &str, _tool: &str, _arguments: &Value, _waits: bool) {}
+    /// Makes the server of the tour change the definition of its tool, or undo the change.
+    fn change_demo_tool(&self) {}
     /// The address of `/mcp`.
     fn mcp_url(&self) -> String;
     /// The origin where clients sign in: the public URL, or the loopback address.

@@ -5,6 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+pub mod changing_server;
 mod clock;
 mod control;
 mod counters;

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 
 use crate::control;
 use crate::faults::ActiveFaults;
-use crate::http::Request;
+use crate::http::{Request, Response};
 use crate::state::State;
 
 mod deliver;
@@ -46,7 +46,26 @@ pub(crate) fn listen(bind: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> 
 }
 
 pub(crate) fn serve(listener: TcpListener, state: Arc<State>) -> io::Result<Serving> {
-    serve_with(listener, move |listener| accept(listener, state))
+    serve_with(listener, move |listener| {
+        accept(listener, move |request| answer(Arc::clone(&state), request))
+    })
+}
+
+/// Serves a function of the request, without counters and faults.
+pub(crate) fn serve_function(
+    listener: TcpListener,
+    answer: impl Fn(&Request) -> Response + Send + Sync + 'static,
+) -> io::Result<Serving> {
+    let answer = Arc::new(answer);
+    serve_with(listener, move |listener| {
+        accept(listener, move |request| {
+            let answer = Arc::clone(&answer);
+            async move {
+                let Some(request) = Request::read(request).await else { return Err(hung_up()) };
+                Ok(respond(answer(&request), &ActiveFaults::none()))
+            }
+        })
+    })
 }
 
 /// Runs a server of any kind on its own thread.
@@ -74,7 +93,12 @@ where
     Ok(Serving { stop: Some(stop), thread: Some(thread) })
 }
 
-async fn accept(listener: tokio::net::TcpListener, state: Arc<State>) {
+async fn accept<F>(
+    listener: tokio::net::TcpListener,
+    answer: impl Fn(hyper::Request<Incoming>) -> F + Clone + Send + 'static,
+) where
+    F: Future<Output = Result<hyper::Response<Outgoing>, io::Error>> + Send,
+{
     loop {
         // Accepting fails when file descriptors run out; some may be free after a pause.
         let Ok((stream, _)) = listener.accept().await else {
@@ -82,9 +106,9 @@ async fn accept(listener: tokio::net::TcpListener, state: Arc<State>) {
             continue;
         };
         let _ = stream.set_nodelay(true);
-        let state = Arc::clone(&state);
+        let answer = answer.clone();
         tokio::spawn(async move {
-            let service = service_fn(move |request| answer(Arc::clone(&state), request));
+            let service = service_fn(answer);
             // A client that disconnects is not an error here.
             let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
         });

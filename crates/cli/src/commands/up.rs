@@ -8,7 +8,7 @@ use anyhow::{Result, anyhow};
 use clap::Args;
 use gateway::{ReadSettings, Tls};
 use oauth::server::Issuer;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use store::registry::OWNER;
 use store::settings::Settings;
 
@@ -20,6 +20,8 @@ use crate::output::{Out, visible};
 use crate::running::{RunningFile, StatusSocket};
 use crate::settings_file::{EMPTY_HINT, is_empty, open_to_others};
 use crate::stdio::builtin;
+
+use demo_agent::{DemoAgent, DemoParts};
 
 mod approval_alerts;
 #[cfg(feature = "demo")]
@@ -88,8 +90,7 @@ fn up_with_demo(args: &UpArgs, context: &Context, out: &mut Out) -> Result<Endin
     let reader = reload::reader(&demo_home.context)?;
     let stores = demo_home.context.open()?;
     let demo = demo::prepare(&demo_home, &stores)?;
-    let introduce = |url: &str| (demo.facts(url), demo.text(url, stores.home.path()));
-    serve(args, &demo_home.context, &stores, reader, Some(&introduce), out)
+    serve(args, &demo_home.context, &stores, reader, Some(&demo), out)
 }
 
 #[cfg(not(feature = "demo"))]
@@ -99,15 +100,12 @@ fn up_with_demo(_: &UpArgs, _: &Context, _: &mut Out) -> Result<Ending> {
     ))
 }
 
-/// Describes the demo once its address is known: fields for JSON, and text.
-type Introduce<'a> = &'a dyn Fn(&str) -> (Map<String, Value>, String);
-
 fn serve(
     args: &UpArgs,
     context: &Context,
     stores: &Stores,
     reader: ReadSettings,
-    demo: Option<Introduce<'_>>,
+    demo: Option<&dyn DemoParts>,
     out: &mut Out,
 ) -> Result<Ending> {
     for notice in stores.home.notices() {
@@ -126,7 +124,7 @@ fn serve(
             gate.listen(address, &settings.hostnames, tls, connection_threads()).await?;
         let url = format!("{scheme}://{}/mcp", listening.address());
         stores.logins().set_pages(url.trim_end_matches("/mcp"));
-        let agent = demo.map(|demo| demo(&url).0);
+        let agent = demo.map(|demo| DemoAgent::of(demo, &url));
         let public_url = args.public_url.clone().or_else(|| settings.public_url.clone());
         let issuer = match &public_url {
             Some(public_url) => public_url.clone(),
@@ -143,6 +141,9 @@ fn serve(
         sync::start(stores, context, &gate, &stop)?;
         approval_alerts::start(ledger, context, stop.clone());
         notifier::start(&url, settings, stores, stop.clone())?;
+        if let Some(demo) = demo {
+            demo_agent::fill(demo, &url, &gate, stop.clone());
+        }
         listening.serve(Some(reader), stop).await;
         stores.note("stop", "gate", "")?;
         ledger.flush()?;
@@ -182,7 +183,7 @@ fn with_possible_connections(settings: &Arc<Settings>, out: &mut Out) -> Arc<Set
     Arc::new(settings)
 }
 
-fn welcome(url: &str, stores: &Stores, demo: Option<Introduce<'_>>, out: &mut Out) -> Result<()> {
+fn welcome(url: &str, stores: &Stores, demo: Option<&dyn DemoParts>, out: &mut Out) -> Result<()> {
     let secret = stores.registry.create_sign_in_link(OWNER, stores.now_us())?;
     let link = dashboard::sign_in_link(url, &secret);
     if out.wants_json() {
@@ -193,7 +194,7 @@ fn welcome(url: &str, stores: &Stores, demo: Option<Introduce<'_>>, out: &mut Ou
             "pid": std::process::id(),
         });
         if let (Some(demo), Value::Object(fields)) = (demo, &mut fact) {
-            fields.extend(demo(url).0);
+            fields.extend(demo.introduce(url).0);
         }
         out.json_line(&fact)?;
     } else {
@@ -202,7 +203,7 @@ fn welcome(url: &str, stores: &Stores, demo: Option<Introduce<'_>>, out: &mut Ou
             "sign in to the dashboard (this link works once, within 15 minutes): {link}"
         ))?;
         match demo {
-            Some(demo) => out.raw(demo(url).1.as_bytes())?,
+            Some(demo) => out.raw(demo.introduce(url).1.as_bytes())?,
             None => next_step(stores, out)?,
         }
     }

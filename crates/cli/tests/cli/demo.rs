@@ -81,6 +81,36 @@ fn the_demo_serves_an_account_of_every_service() {
     });
 }
 
+/// The first page that a new user opens has calls of every kind and one that waits.
+#[test]
+fn a_new_demo_is_filled_with_real_calls_once() {
+    let test = CliTest::new();
+    let up = test.up(&["--demo"]);
+    let home = up.facts["home"].as_str().unwrap().to_owned();
+    let list = ["--home", &home, "audit", "tail", "--grant", "assistant", "-n", "100", "--json"];
+    let decisions = || {
+        let output = test.run(&list);
+        let rows = output.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        rows.map(|row| row["decision"].as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+    };
+    let count = |decision: &str| decisions().iter().filter(|one| *one == decision).count();
+    eventually("one call waits", || count("asked") == 1);
+    assert!(count("admitted") >= 10, "{:?}", decisions());
+    assert!(count("denied") >= 3 && count("limited") >= 1, "{:?}", decisions());
+    let waiting = test.succeed(&["--home", &home, "approvals", "list", "--json"]);
+    assert!(waiting.stdout.contains("send_money"), "{}", waiting.stdout);
+    assert_eq!(up.stop().code, 0);
+    let before = decisions().len();
+    let up = test.up(&["--demo"]);
+    eventually("the servers were listed again", || {
+        let rows =
+            test.run(&["--home", &home, "audit", "tail", "-n", "100", "--server", "weather"]);
+        rows.stdout.matches("tools/list").count() >= 2
+    });
+    assert_eq!(decisions().len(), before, "a demo that has calls gets no others");
+    drop(up);
+}
+
 /// The words of a line as a shell splits it; only single quotes are used.
 fn words_of(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];

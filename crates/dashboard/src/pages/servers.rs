@@ -263,6 +263,9 @@ pub(crate) fn accept(app: &App, visit: &Visit) -> Result<Response, Problem> {
     app.act(&visit.person.name, |registry, now_us| {
         registry.accept(name, Accept::Exactly(tool, &seen.fingerprint), &by, now_us)
     })?;
+    if visit.field("from") == Some("tour") {
+        return Ok(Response::see_other("/tour#change"));
+    }
     Ok(Response::see_other(&format!("/servers/{}", segment(name))))
 }
 

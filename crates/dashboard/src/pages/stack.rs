@@ -78,7 +78,7 @@ fn rows(app: &App) -> Result<Vec<StackRow>, Problem> {
                 Some((grant.label.as_str(), Policy::load(&text.source, text.format).ok()?))
             })
             .collect();
-        let pins = app.registry.pins(name)?;
+        let pins = offer::pins(app, &effective, name)?;
         let siblings: Vec<&str> = pins.iter().map(|pin| pin.tool.as_str()).collect();
         for pin in &pins {
             let Some(pinned) = pin.seen.as_ref().or(pin.accepted.as_ref()) else { continue };
@@ -135,7 +135,7 @@ fn unprotected(app: &App) -> Result<Vec<Unprotected>, Problem> {
                 && grant.access(name).is_some_and(|access| access.policy.is_none())
         });
         let grants: Vec<String> = bare.map(|grant| grant.label.clone()).collect();
-        if !grants.is_empty() && !app.registry.pins(name)?.is_empty() {
+        if !grants.is_empty() && !offer::pins(app, &effective, name)?.is_empty() {
             let policy = format!("{name}-recommended");
             all.push(Unprotected { server: name.clone(), grants, policy });
         }

@@ -1,10 +1,12 @@
-//! The guided tour of a demo: a call that is allowed, one that is refused, and one that waits for approval.
-//! Each step makes a real call with the grant of the demo, and the audit log says how far the tour is.
+//! The guided tour of a demo: a call that is allowed, one that is refused, one that waits for approval, and a
+//! tool that changes after it was trusted. Each step makes a real call with the grant of the demo, and the audit
+//! log says how far the tour is.
 
 use askama::Template;
 use serde::Serialize;
 use serde_json::{Value, json};
 use store::ledger::{Entry, EntryKind, Filter};
+use store::registry::PinState;
 
 use crate::app::App;
 use crate::page::{Chrome, page};
@@ -15,6 +17,10 @@ use crate::response::Response;
 /// Newest entries that are searched for the steps.
 const ENTRIES_MAX: usize = 500;
 const GRANT: &str = "demo";
+const SERVER: &str = "demo";
+/// The server whose tool changes, and the tool.
+const CHANGING_SERVER: &str = "weather";
+const CHANGING_TOOL: &str = "forecast";
 
 /// One step of the tour.
 struct Step {
@@ -68,12 +74,33 @@ struct StepView {
     entry: Option<u64>,
 }
 
+/// The tool that changes, as it is now.
+#[derive(Serialize)]
+struct ChangeView {
+    state: &'static str,
+    /// What differs from the definition that the owner accepted.
+    changes: Vec<String>,
+    #[serde(skip)]
+    fingerprint: String,
+    call: String,
+    /// The entry of the call that was refused because of the change.
+    entry: Option<u64>,
+}
+
+impl ChangeView {
+    fn is_held_back(&self) -> bool {
+        self.state == PinState::Changed.as_str()
+    }
+}
+
 #[derive(Template, Serialize)]
 #[template(path = "tour.html")]
 struct TourPage {
     #[serde(skip)]
     chrome: Chrome,
     steps: Vec<StepView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    change: Option<ChangeView>,
     waiting: usize,
     #[serde(skip)]
     is_demo: bool,
@@ -81,7 +108,8 @@ struct TourPage {
 
 impl TourPage {
     fn is_done(&self) -> bool {
-        self.steps.iter().all(|step| step.entry.is_some())
+        let has_seen_change = self.change.as_ref().is_none_or(|change| change.entry.is_some());
+        has_seen_change && self.steps.iter().all(|step| step.entry.is_some())
     }
 }
 
@@ -89,8 +117,12 @@ pub(crate) fn show(app: &App, visit: &Visit) -> Result<Response, Problem> {
     let filter =
         Filter { grant: Some(GRANT.to_owned()), only: Some(EntryKind::Call), ..Filter::default() };
     let mut found: [Option<u64>; STEPS.len()] = [None; STEPS.len()];
+    let mut refused_change = None;
     for entry in app.audit()?.newest_first(&filter)?.take(ENTRIES_MAX) {
         let entry = entry?;
+        if refused_change.is_none() && entry.tool == CHANGING_TOOL && entry.code == "tool_changed" {
+            refused_change = Some(entry.seq);
+        }
         for (step, seq) in STEPS.iter().zip(&mut found) {
             if seq.is_none() && entry.tool == step.tool && (step.is_done)(&entry) {
                 *seq = Some(entry.seq);
@@ -107,20 +139,50 @@ pub(crate) fn show(app: &App, visit: &Visit) -> Result<Response, Problem> {
     let view = TourPage {
         chrome: Chrome::new(app, visit, "Tour"),
         steps: steps.collect(),
+        change: change(app, refused_change)?,
         waiting: app.watched().pending_count(),
         is_demo: app.live.is_demo(),
     };
     page(visit, &view)
 }
 
+fn changing_arguments() -> Value {
+    json!({ "place": "Delft" })
+}
+
+fn change(app: &App, entry: Option<u64>) -> Result<Option<ChangeView>, Problem> {
+    let pins = app.registry.pins(CHANGING_SERVER)?;
+    Ok(pins.iter().find(|pin| pin.tool == CHANGING_TOOL).map(|pin| ChangeView {
+        state: pin.state.as_str(),
+        changes: pin.difference().iter().map(ToString::to_string).collect(),
+        fingerprint: pin.seen.as_ref().map(|seen| seen.fingerprint.to_string()).unwrap_or_default(),
+        call: format!("{CHANGING_TOOL} {}", changing_arguments()),
+        entry,
+    }))
+}
+
 /// Makes the call of a step as the agent of the demo.
 pub(crate) fn call(app: &App, visit: &Visit) -> Result<Response, Problem> {
     let id = visit.name("step");
-    let step = STEPS.iter().find(|step| step.id == id);
-    let step = step.ok_or_else(|| Problem::not_found(format!("the tour has no step `{id}`")))?;
     if !app.live.is_demo() {
         return Err(Problem::invalid("the tour needs the demo: `tollgate up --demo`"));
     }
-    app.live.demo_call(step.tool, &(step.arguments)(), step.waits);
-    Ok(Response::see_other("/tour"))
+    if id == "change" || id == "call-changed" {
+        return call_changed(app, id == "change");
+    }
+    let step = STEPS.iter().find(|step| step.id == id);
+    let step = step.ok_or_else(|| Problem::not_found(format!("the tour has no step `{id}`")))?;
+    app.live.demo_call(SERVER, step.tool, &(step.arguments)(), step.waits);
+    Ok(Response::see_other(&format!("/tour#{id}")))
+}
+
+/// The server changes the tool, the gate lists it again as it does by itself from time to time, and the agent
+/// calls it.
+fn call_changed(app: &App, changes: bool) -> Result<Response, Problem> {
+    if changes {
+        app.live.change_demo_tool();
+        app.live.list_tools(CHANGING_SERVER).map_err(Problem::invalid)?;
+    }
+    app.live.demo_call(CHANGING_SERVER, CHANGING_TOOL, &changing_arguments(), false);
+    Ok(Response::see_other("/tour#change"))
 }

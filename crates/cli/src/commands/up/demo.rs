@@ -1,24 +1,55 @@
-//! The demo: a sample server behind a policy that allows, limits, asks and denies, and a simulated account at
-//! every service.
+//! The demo: a sample server behind a policy that allows, limits, asks and denies, a server that changes a tool
+//! when it is told to, and a simulated account at every service.
 
 mod pretend;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use connectors::personal_server::{self, MEMBERS};
 use connectors::{Connector, DemoCall};
+use sandbox::changing_server::{ADDED_ARGUMENT, CHANGING_TOOL, ChangingServer};
 use serde_json::{Map, Value, json};
+use store::ledger::{EntryKind, Filter, Reader};
 use store::registry::{
     NewGrant, NewServer, OVERLAP_SECONDS_MAX, ServerAccess, ServerOptions, Target, Token,
 };
 
+use super::demo_agent::{ChangeTool, DemoParts, FirstCall};
 use crate::context::{Context, DEMONSTRATION, DEMONSTRATION_SERVICES, Stores};
 use crate::running;
 use crate::snippet::Snippet;
 use pretend::Pretend;
 
 const NAME: &str = "demo";
+/// The grant of the agent whose calls a new demo shows. It has limits of its own.
+const ASSISTANT: &str = "assistant";
+/// The server that changes its tool.
+const WEATHER: &str = "weather";
+const WEATHER_POLICY: &str = include_str!("demo/weather_policy.json");
+const US_PER_DAY: i64 = 86_400 * 1_000_000;
+/// Allowed, limited, refused and, last, one that waits for the owner.
+const FIRST_CALLS: &[FirstCall] = &[
+    (NAME, "list_notes", "{}"),
+    (NAME, "add_note", r#"{"text":"Return the library books"}"#),
+    (NAME, "add_note", r#"{"text":"Water the plants"}"#),
+    (NAME, "send_money", r#"{"to":"Linus","amount":12.5}"#),
+    (WEATHER, CHANGING_TOOL, r#"{"place":"Utrecht"}"#),
+    ("whoop", "get_whoop_daily_summary", r#"{"date":"yesterday","day":"local"}"#),
+    ("spotify", "get_user_saved_tracks", "{}"),
+    ("steam", "get_steam_library", "{}"),
+    ("youtube", "get_youtube_subscriptions", "{}"),
+    (NAME, "delete_note", r#"{"id":1}"#),
+    (NAME, "send_money", r#"{"to":"Mallory","amount":900}"#),
+    ("spotify", "remove_user_saved_tracks", r#"{"ids":["1"]}"#),
+    (NAME, "add_note", r#"{"text":"Bread"}"#),
+    (NAME, "add_note", r#"{"text":"Butter"}"#),
+    (NAME, "add_note", r#"{"text":"Eggs"}"#),
+    (NAME, "add_note", r#"{"text":"Flour"}"#),
+    (NAME, "list_notes", r#"{"limit":5}"#),
+    (NAME, "send_money", r#"{"to":"Katherine","amount":35}"#),
+];
 pub(super) const POLICY: &str = include_str!("demo/policy.json");
 
 /// What the demo prints.
@@ -28,6 +59,12 @@ pub(super) struct Demo {
     account: Option<Shown>,
     personal: Option<Shown>,
     token: Token,
+    assistant: Token,
+    /// No call of an agent is in the log of the last day.
+    is_empty: bool,
+    servers: Vec<String>,
+    weather: Arc<ChangingServer>,
+    home: PathBuf,
 }
 
 /// A server and the call that the demo shows for it.
@@ -42,6 +79,7 @@ struct Shown {
 pub(super) struct DemoHome {
     pub(super) context: Context,
     pretend: Pretend,
+    weather: Arc<ChangingServer>,
 }
 
 pub(super) fn open_home(context: &Context) -> Result<DemoHome> {
@@ -52,7 +90,7 @@ pub(super) fn open_home(context: &Context) -> Result<DemoHome> {
     let pretend = Pretend::start(context.clock.now().wall_us)?;
     let context = context.with_home(home).with_services(pretend.look());
     mark(&context, &pretend)?;
-    Ok(DemoHome { context, pretend })
+    Ok(DemoHome { context, pretend, weather: Arc::new(ChangingServer::start()?) })
 }
 
 /// The accounts of a home belong to the sandboxes of one demo; a second demo would replace them.
@@ -86,8 +124,11 @@ pub(super) fn prepare(demo_home: &DemoHome, stores: &Stores) -> Result<Demo> {
     for (name, rules) in &servers {
         add(name, rules, stores)?;
     }
-    let names: Vec<&str> = servers.iter().map(|(name, _)| *name).collect();
-    let token = grant(&names, stores)?;
+    add_weather(&demo_home.weather, stores)?;
+    let mut names: Vec<&str> = servers.iter().map(|(name, _)| *name).collect();
+    names.push(WEATHER);
+    let token = grant(NAME, &names, stores)?;
+    let assistant = grant(ASSISTANT, &names, stores)?;
     let grant = stores.registry.grant(NAME)?;
     let paste = |server| Snippet::on(server, &grant, &token, &stores.settings, stores.home.path());
     let shown = |connector: &'static Connector| {
@@ -98,7 +139,38 @@ pub(super) fn prepare(demo_home: &DemoHome, stores: &Stores) -> Result<Demo> {
         account: demo_home.pretend.connectors().find_map(shown),
         personal: shown(&personal_server::CONNECTOR),
         token: token.clone(),
+        assistant,
+        is_empty: is_empty(stores)?,
+        servers: names.iter().map(|name| (*name).to_owned()).collect(),
+        weather: Arc::clone(&demo_home.weather),
+        home: stores.home.path().to_owned(),
     })
+}
+
+fn is_empty(stores: &Stores) -> Result<bool> {
+    let since_us = stores.now_us().saturating_sub(US_PER_DAY);
+    let filter =
+        Filter { only: Some(EntryKind::Call), since_us: Some(since_us), ..Filter::default() };
+    Ok(Reader::open(&stores.home.audit())?.newest_first(&filter)?.next().is_none())
+}
+
+/// The server of the rug pull at its address of this run. It offers what the owner accepted last, so that a new
+/// start is not itself a change.
+fn add_weather(weather: &ChangingServer, stores: &Stores) -> Result<()> {
+    let (registry, names, now_us) = (&stores.registry, &stores.file_names, stores.now_us());
+    let target = Target::from_url(weather.url(), Vec::new(), false)?;
+    let new = NewServer { name: WEATHER.to_owned(), target, options: ServerOptions::default() };
+    if registry.servers()?.iter().any(|server| server.name == WEATHER) {
+        let pins = registry.pins(WEATHER)?;
+        let accepted = pins.iter().find_map(|pin| pin.accepted.as_ref());
+        weather.set_changed(accepted.is_some_and(|one| one.definition.contains(ADDED_ARGUMENT)));
+        registry.replace_server(&new, now_us)?;
+    } else {
+        registry.add_server(&new, names, now_us)?;
+    }
+    let (format, actor) = (policy::Format::Json, stores.actor());
+    registry.put_policy(WEATHER, WEATHER_POLICY, format, actor, names, now_us)?;
+    Ok(())
 }
 
 /// A built-in server and the policy of its name.
@@ -113,8 +185,8 @@ fn add(name: &str, rules: &str, stores: &Stores) -> Result<()> {
     Ok(())
 }
 
-/// The grant of the demo on these servers, each with the policy of its name.
-fn grant(servers: &[&str], stores: &Stores) -> Result<Token> {
+/// A grant on these servers, each with the policy of its name.
+fn grant(label: &str, servers: &[&str], stores: &Stores) -> Result<Token> {
     let (registry, names, now_us) = (&stores.registry, &stores.file_names, stores.now_us());
     let access = |server: &&str| ServerAccess {
         server: (*server).to_owned(),
@@ -122,12 +194,12 @@ fn grant(servers: &[&str], stores: &Stores) -> Result<Token> {
     };
     let server_access: Vec<ServerAccess> = servers.iter().map(access).collect();
     let grants = registry.grants()?;
-    let known = grants.iter().any(|grant| grant.label == NAME && grant.revoked_at_us.is_none());
+    let known = grants.iter().any(|grant| grant.label == label && grant.revoked_at_us.is_none());
     let token = if known {
-        registry.set_server_access(NAME, &server_access, names, now_us)?;
-        registry.rotate_grant(NAME, OVERLAP_SECONDS_MAX, now_us)?
+        registry.set_server_access(label, &server_access, names, now_us)?;
+        registry.rotate_grant(label, OVERLAP_SECONDS_MAX, now_us)?
     } else {
-        let new = NewGrant { label: NAME.to_owned(), server_access, expires_at_us: None };
+        let new = NewGrant { label: label.to_owned(), server_access, expires_at_us: None };
         registry.create_grant(&new, names, now_us)?.1
     };
     stores.record()?;
@@ -155,8 +227,27 @@ impl Shown {
     }
 }
 
+impl DemoParts for Demo {
+    fn introduce(&self, url: &str) -> (Map<String, Value>, String) {
+        (self.facts(url), self.text(url, &self.home))
+    }
+
+    fn change_tool(&self) -> ChangeTool {
+        let weather = Arc::clone(&self.weather);
+        Arc::new(move || weather.change())
+    }
+
+    fn first_calls(&self) -> (&str, &[FirstCall]) {
+        (self.assistant.expose(), if self.is_empty { FIRST_CALLS } else { &[] })
+    }
+
+    fn servers(&self) -> Vec<String> {
+        self.servers.clone()
+    }
+}
+
 impl Demo {
-    pub(super) fn facts(&self, url: &str) -> Map<String, Value> {
+    fn facts(&self, url: &str) -> Map<String, Value> {
         let paste = self.paste.at(url);
         let mut facts = Map::new();
         facts.insert("token".to_owned(), self.token.expose().into());
@@ -170,7 +261,7 @@ impl Demo {
         facts
     }
 
-    pub(super) fn text(&self, url: &str, home: &Path) -> String {
+    fn text(&self, url: &str, home: &Path) -> String {
         let paste = self.paste.at(url);
         let home = home.display();
         format!(
@@ -210,7 +301,7 @@ fn call(paste: &Snippet, tool: &str, arguments: &Value) -> String {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
-    use super::POLICY;
+    use super::{FIRST_CALLS, POLICY, WEATHER_POLICY};
     use policy::{Format, Policy};
 
     #[test]
@@ -218,6 +309,16 @@ mod tests {
         let policy = Policy::load(POLICY, Format::Json).unwrap();
         assert_eq!(policy.warnings(), []);
         assert!(policy.run_tests().len() >= 8);
+    }
+
+    #[test]
+    fn the_first_calls_name_tools_and_have_arguments() {
+        Policy::load(WEATHER_POLICY, Format::Json).unwrap();
+        for (server, tool, arguments) in FIRST_CALLS {
+            assert!(serde_json::from_str::<serde_json::Value>(arguments).unwrap().is_object());
+            let connector = connectors::connector(server);
+            assert!(connector.is_none_or(|one| one.tool(tool).is_some()), "{server}/{tool}");
+        }
     }
 
     #[test]

@@ -16,7 +16,7 @@ use dashboard::{
 use gateway::{Gate, Page, PageBody, PageFuture, PageReach, Pages, RunError};
 use http::{Request, StatusCode};
 use oauth::server::Issuer;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use store::registry::{Grant, NewServer, Origin, PolicyText, Server, Target, Token};
 use store::settings::Settings;
 use tokio::runtime::Handle;
@@ -100,11 +100,17 @@ impl Live for LiveGate {
         self.demo.is_some()
     }
 
-    fn demo_call(&self, tool: &str, arguments: &Value, waits: bool) {
+    fn change_demo_tool(&self) {
+        if let Some(agent) = &self.demo {
+            (agent.change_tool)();
+        }
+    }
+
+    fn demo_call(&self, server: &str, tool: &str, arguments: &Value, waits: bool) {
         let Some(agent) = &self.demo else { return };
         let runtime = Handle::current();
-        let (name, call) =
-            (tool.to_owned(), agent.clone().call(tool.to_owned(), arguments.clone()));
+        let name = tool.to_owned();
+        let call = agent.clone().call(server.to_owned(), name.clone(), arguments.clone());
         let call = async move {
             if let Err(error) = call.await {
                 tracing::warn!(%error, tool = name, "a call of the tour failed");
@@ -209,13 +215,13 @@ pub(super) fn pages(
     issuer: &Issuer,
     stores: &Stores,
     context: &Context,
-    demo: Option<Map<String, Value>>,
+    demo: Option<DemoAgent>,
     out: &Out,
 ) -> Result<Arc<dyn Pages>> {
     let live = LiveGate {
         gate: Arc::clone(gate),
         connectors: stores.lazy_context(),
-        demo: demo.map(|facts| DemoAgent::of(&facts)),
+        demo,
         mcp_url: mcp_url.to_owned(),
         logins: stores.logins(),
         snippets: ClientSnippets::new(mcp_url, stores),
