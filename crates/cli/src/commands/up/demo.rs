@@ -29,20 +29,19 @@ const ASSISTANT: &str = "assistant";
 const WEATHER: &str = "weather";
 const WEATHER_POLICY: &str = include_str!("demo/weather_policy.json");
 const US_PER_DAY: i64 = 86_400 * 1_000_000;
-/// Allowed, limited, refused and, last, one that waits for the owner.
+/// The calls of a new demo before and after those to the accounts: allowed, then refused, limited and, last, one
+/// that waits for the owner.
 const FIRST_CALLS: &[FirstCall] = &[
     (NAME, "list_notes", "{}"),
     (NAME, "add_note", r#"{"text":"Return the library books"}"#),
     (NAME, "add_note", r#"{"text":"Water the plants"}"#),
     (NAME, "send_money", r#"{"to":"Linus","amount":12.5}"#),
     (WEATHER, CHANGING_TOOL, r#"{"place":"Utrecht"}"#),
-    ("whoop", "get_whoop_daily_summary", r#"{"date":"yesterday","day":"local"}"#),
-    ("spotify", "get_user_saved_tracks", "{}"),
-    ("steam", "get_steam_library", "{}"),
-    ("youtube", "get_youtube_subscriptions", "{}"),
+];
+const LAST_CALLS: &[FirstCall] = &[
     (NAME, "delete_note", r#"{"id":1}"#),
     (NAME, "send_money", r#"{"to":"Mallory","amount":900}"#),
-    ("spotify", "remove_user_saved_tracks", r#"{"ids":["1"]}"#),
+    (NAME, "send_money", r#"{"to":"Mallory","amount":"5000"}"#),
     (NAME, "add_note", r#"{"text":"Bread"}"#),
     (NAME, "add_note", r#"{"text":"Butter"}"#),
     (NAME, "add_note", r#"{"text":"Eggs"}"#),
@@ -60,8 +59,8 @@ pub(super) struct Demo {
     personal: Option<Shown>,
     token: Token,
     assistant: Token,
-    /// No call of an agent is in the log of the last day.
-    is_empty: bool,
+    /// None if the log of the last day has calls of agents.
+    first_calls: Vec<FirstCall>,
     servers: Vec<String>,
     weather: Arc<ChangingServer>,
     home: PathBuf,
@@ -140,11 +139,20 @@ pub(super) fn prepare(demo_home: &DemoHome, stores: &Stores) -> Result<Demo> {
         personal: shown(&personal_server::CONNECTOR),
         token: token.clone(),
         assistant,
-        is_empty: is_empty(stores)?,
+        first_calls: if is_empty(stores)? { first_calls(demo_home) } else { Vec::new() },
         servers: names.iter().map(|name| (*name).to_owned()).collect(),
         weather: Arc::clone(&demo_home.weather),
         home: stores.home.path().to_owned(),
     })
+}
+
+fn first_calls(demo_home: &DemoHome) -> Vec<FirstCall> {
+    let accounts = demo_home.pretend.connectors().chain([&*personal_server::CONNECTOR]);
+    let call = |one: &Connector| one.demo.map(|call| (one.name(), call.tool, call.arguments));
+    let mut calls = FIRST_CALLS.to_vec();
+    calls.extend(accounts.filter_map(call));
+    calls.extend_from_slice(LAST_CALLS);
+    calls
 }
 
 fn is_empty(stores: &Stores) -> Result<bool> {
@@ -238,7 +246,7 @@ impl DemoParts for Demo {
     }
 
     fn first_calls(&self) -> (&str, &[FirstCall]) {
-        (self.assistant.expose(), if self.is_empty { FIRST_CALLS } else { &[] })
+        (self.assistant.expose(), &self.first_calls)
     }
 
     fn servers(&self) -> Vec<String> {
@@ -301,7 +309,7 @@ fn call(paste: &Snippet, tool: &str, arguments: &Value) -> String {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
-    use super::{FIRST_CALLS, POLICY, WEATHER_POLICY};
+    use super::{FIRST_CALLS, LAST_CALLS, POLICY, WEATHER_POLICY};
     use policy::{Format, Policy};
 
     #[test]
@@ -314,7 +322,7 @@ mod tests {
     #[test]
     fn the_first_calls_name_tools_and_have_arguments() {
         Policy::load(WEATHER_POLICY, Format::Json).unwrap();
-        for (server, tool, arguments) in FIRST_CALLS {
+        for (server, tool, arguments) in FIRST_CALLS.iter().chain(LAST_CALLS) {
             assert!(serde_json::from_str::<serde_json::Value>(arguments).unwrap().is_object());
             let connector = connectors::connector(server);
             assert!(connector.is_none_or(|one| one.tool(tool).is_some()), "{server}/{tool}");
