@@ -9,6 +9,7 @@
 )]
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use connectors::http::{HttpError, Request};
 use connectors::server_login::{
@@ -350,6 +351,27 @@ async fn rule_12_a_token_that_is_refused_at_once_needs_a_sign_in() {
     assert_eq!(stage.login().facts.state, LoginState::SignedIn);
     logins.note_refused(&key(), &used, "refused").await.unwrap();
     assert!(matches!(logins.access(&key()).await, Err(LoginError::Ended { .. })));
+}
+
+/// A token that another process fetched may be revoked before it is used: only the refusal of a token that was
+/// fetched for the same request ends a login.
+#[tokio::test]
+async fn rule_12_a_token_that_another_process_fetched_does_not_count_as_new() {
+    let delay = Duration::from_millis(300);
+    let stage = Stage::signed_in(Behaviour { delay, ..Behaviour::default() }).await;
+    let used = stage.login().tokens.access.unwrap();
+    let first = {
+        let (logins, used) = (stage.logins(), used.clone());
+        tokio::spawn(async move { logins.after_401(&key(), &used).await })
+    };
+    while stage.refreshes() == 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let second = stage.logins().after_401(&key(), &used).await.unwrap();
+    let first = first.await.unwrap().unwrap();
+    assert!(first.token == second.token);
+    assert_eq!((first.is_new, second.is_new), (true, false));
+    assert_eq!(stage.refreshes(), 1);
 }
 
 #[tokio::test]

@@ -19,12 +19,19 @@ const SECOND_US: i64 = 1_000_000;
 /// The only answer that ends a login. All others are outages.
 const ENDS: [&str; 1] = ["invalid_grant"];
 
+/// Who fetched the token that is stored after a refresh.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FetchedBy {
+    ThisRequest,
+    AnotherProcess,
+}
+
 /// Refreshes unless another process has done so, in a helper process if there is one.
 pub(super) async fn run(
     logins: &ServerLogins,
     key: &LoginKey,
     stale: Option<&Secret>,
-) -> Result<(), LoginError> {
+) -> Result<FetchedBy, LoginError> {
     let stale = stale.map(digest);
     let name = key.file_name();
     let Some(helper) = &logins.helper else { return here(logins, &name, stale).await };
@@ -34,7 +41,8 @@ pub(super) async fn run(
         HelperOutcome::NotRun => here(logins, &name, stale).await,
         HelperOutcome::Failed(words) => Err(outage(&words)),
         HelperOutcome::Report(report) => match report.ended {
-            RefreshOutcome::Refreshed => Ok(()),
+            RefreshOutcome::Refreshed => Ok(FetchedBy::ThisRequest),
+            RefreshOutcome::AlreadyFresh => Ok(FetchedBy::AnotherProcess),
             RefreshOutcome::NotConnected => Err(not_signed_in(&key.server)),
             RefreshOutcome::Dead => {
                 Err(LoginError::Ended { server: key.server.clone(), words: report.words })
@@ -50,7 +58,8 @@ pub const HELPER_PREFIX: &str = "server:";
 /// The helper's side: one refresh of the login with this file name.
 pub async fn serve(logins: &ServerLogins, name: &str, stale: Option<String>) -> RefreshReport {
     let (ended, words) = match here(logins, name, stale).await {
-        Ok(()) => (RefreshOutcome::Refreshed, String::new()),
+        Ok(FetchedBy::ThisRequest) => (RefreshOutcome::Refreshed, String::new()),
+        Ok(FetchedBy::AnotherProcess) => (RefreshOutcome::AlreadyFresh, String::new()),
         Err(LoginError::NotSignedIn { .. }) => (RefreshOutcome::NotConnected, String::new()),
         Err(LoginError::Ended { words, .. }) => (RefreshOutcome::Dead, words),
         Err(LoginError::Outage { words, .. }) => (RefreshOutcome::Outage, words),
@@ -60,7 +69,11 @@ pub async fn serve(logins: &ServerLogins, name: &str, stale: Option<String>) -> 
 }
 
 /// Refreshes in this process.
-async fn here(logins: &ServerLogins, name: &str, stale: Option<String>) -> Result<(), LoginError> {
+async fn here(
+    logins: &ServerLogins,
+    name: &str,
+    stale: Option<String>,
+) -> Result<FetchedBy, LoginError> {
     let locked = logins.lock(name).await?;
     // Read after the lock: the previous holder may have refreshed.
     let server = name.split('@').next().unwrap_or_default();
@@ -76,10 +89,10 @@ async fn here(logins: &ServerLogins, name: &str, stale: Option<String>) -> Resul
         _ => false,
     };
     if !is_stale && is_fresh(&login, now_us) {
-        return Ok(());
+        return Ok(FetchedBy::AnotherProcess);
     }
     let Some(refresh) = login.tokens.refresh.clone() else {
-        return without_refresh_token(&locked, login, is_stale, now_us);
+        return Err(without_refresh_token(&locked, login, is_stale, now_us));
     };
     // Written before the request: a process that finds this mark knows that a refresh was interrupted. It also
     // shows that the disk has space for the new token.
@@ -88,7 +101,8 @@ async fn here(logins: &ServerLogins, name: &str, stale: Option<String>) -> Resul
     match request(logins, &login, &refresh).await {
         Ok(tokens) => {
             apply(tokens, &mut login, logins.now_us());
-            save(&locked, &login).await
+            save(&locked, &login).await?;
+            Ok(FetchedBy::ThisRequest)
         }
         Err(refusal) => refused(logins, &locked, login, &refresh, &refusal),
     }
@@ -100,17 +114,19 @@ fn without_refresh_token(
     mut login: Login,
     is_refused: bool,
     now_us: i64,
-) -> Result<(), LoginError> {
+) -> LoginError {
     let server = login.facts.server.clone();
     let has_expired = login.facts.expires_us.is_some_and(|at| at <= now_us);
     let words = "it has expired, and the issuer gave no refresh token";
     if is_refused || has_expired {
         let words = if has_expired { words } else { "the server refuses its token" };
         login.facts.state = LoginState::NeedsSignIn { since_us: now_us, words: words.to_owned() };
-        locked.save(&login)?;
-        return Err(LoginError::Ended { server, words: words.to_owned() });
+        if let Err(error) = locked.save(&login) {
+            return error.into();
+        }
+        return LoginError::Ended { server, words: words.to_owned() };
     }
-    Err(LoginError::Ended { server, words: words.to_owned() })
+    LoginError::Ended { server, words: words.to_owned() }
 }
 
 async fn request(
@@ -161,7 +177,7 @@ fn refused(
     mut login: Login,
     sent: &Secret,
     refusal: &TokenRefusal,
-) -> Result<(), LoginError> {
+) -> Result<FetchedBy, LoginError> {
     let server = login.facts.server.clone();
     let words = refusal.to_string();
     if !refusal.is_dead(&ENDS) {
@@ -174,7 +190,7 @@ fn refused(
     // A program that ignores our lock may have written a newer token.
     let now = locked.load()?;
     if now.is_some_and(|now| now.tokens.refresh.is_some_and(|refresh| refresh != *sent)) {
-        return Ok(());
+        return Ok(FetchedBy::AnotherProcess);
     }
     login.facts.refreshing_us = None;
     login.facts.state = LoginState::NeedsSignIn { since_us: logins.now_us(), words: words.clone() };

@@ -7,7 +7,8 @@ use store::accounts::FileVersion;
 use store::logins::{Login, LoginKey, LoginState, LoginsError};
 use store::secret::Secret;
 
-use super::{ServerLogins, refresh};
+use super::ServerLogins;
+use super::refresh::{self, FetchedBy};
 
 /// A token is replaced this long before it expires, so that none expires during a request, or after three quarters
 /// of its life if that is shorter.
@@ -143,13 +144,13 @@ impl ServerLogins {
         state: &RefreshState,
         stale: Option<&Secret>,
     ) -> Result<Bearer, LoginError> {
-        let begun_us = self.now_us();
         let outcome = refresh::run(self, key, stale).await;
-        match outcome.and_then(|()| self.load(key)) {
-            Ok((version, login)) => {
+        match outcome.and_then(|by| Ok((by, self.load(key)?))) {
+            Ok((by, (version, login))) => {
                 state.with(|memory| memory.failed = None);
-                // Another process may have been first.
-                let is_new = login.facts.refreshed_us.is_some_and(|at| at >= begun_us);
+                // A token that another process fetched may have been revoked since; its refusal does not end the
+                // login.
+                let is_new = by == FetchedBy::ThisRequest;
                 keep(state, version, &login).map(|bearer| Bearer { is_new, ..bearer })
             }
             Err(error) => {

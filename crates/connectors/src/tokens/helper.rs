@@ -43,6 +43,8 @@ pub struct RefreshReport {
 #[serde(rename_all = "snake_case")]
 pub enum RefreshOutcome {
     Refreshed,
+    /// Another process had refreshed; it sent no request.
+    AlreadyFresh,
     NotConnected,
     Dead,
     Outage,
@@ -99,7 +101,7 @@ impl Helper {
             HelperOutcome::Report(told) => told,
         };
         match told.ended {
-            RefreshOutcome::Refreshed => Ok(()),
+            RefreshOutcome::Refreshed | RefreshOutcome::AlreadyFresh => Ok(()),
             RefreshOutcome::NotConnected => Err(not_connected(service)),
             RefreshOutcome::Dead => {
                 Err(TokenError::Dead { service: service.to_owned(), words: told.words })
