@@ -296,7 +296,10 @@ fn allow(
             Some(BUILT_IN) => None,
             Some(READ_ONLY) | None => {
                 let text = read_only_policy(app, server)?;
-                let name = policy_name(&effective, &label_base, server);
+                let name = policy_name(&label_base, server, |name| {
+                    effective.policies.contains_key(name)
+                        || made.iter().any(|(made, _)| made == name)
+                });
                 made.push((name.clone(), text));
                 Some(name)
             }
@@ -348,14 +351,14 @@ fn read_only_policy(app: &App, server: &str) -> Result<String, Problem> {
     Ok(for_server(server, &assess(server, &tools).tools, offer, Preset::Strict).text())
 }
 
-/// A name that no policy has: another grant's rules must not change with this one's.
-fn policy_name(effective: &Effective, label_base: &str, server: &str) -> String {
+/// A name that no policy has: the rules of another grant, or of another server of this one, must not change.
+fn policy_name(label_base: &str, server: &str, is_taken: impl Fn(&str) -> bool) -> String {
     let base: String =
         format!("{label_base}-{server}").chars().take(POLICY_NAME_CHARS_MAX - 6).collect();
     let mut number = 1_u32;
     loop {
         let name = format!("{base}-{number}");
-        if !effective.policies.contains_key(&name) {
+        if !is_taken(&name) {
             return name;
         }
         number += 1;

@@ -44,11 +44,15 @@ impl Stage {
         let document =
             json!({ "client_id": CLIENT, "client_name": "Claude", "redirect_uris": [REDIRECT] });
         stage.documents.0.lock().unwrap().insert(CLIENT.to_owned(), document.to_string());
+        stage.add_server("notes");
+        stage
+    }
+
+    fn add_server(&self, name: &str) {
         let target = store::registry::Target::Builtin { service: "demo".to_owned() };
         let options = store::registry::ServerOptions::default();
-        let new = store::registry::NewServer { name: "notes".to_owned(), target, options };
-        stage.registry.add_server(&new, &Settings::default().names(), stage.now_us()).unwrap();
-        stage
+        let new = store::registry::NewServer { name: name.to_owned(), target, options };
+        self.registry.add_server(&new, &Settings::default().names(), self.now_us()).unwrap();
     }
 
     fn program(&self, path: &str, content_type: &str, body: &str) -> (StatusCode, Value) {
@@ -148,6 +152,24 @@ async fn consent_makes_a_grant_and_a_code_is_worth_tokens_once() {
         stage.registry.grant("claude-ai-1").is_err(),
         "a code that is used twice ends the grant"
     );
+}
+
+/// The names of policies are cut at their end, where the names of these servers differ.
+#[tokio::test]
+async fn each_server_of_a_consent_gets_a_policy_of_its_own() {
+    let stage = Stage::with_client();
+    let cookie = stage.sign_in(Role::Admin);
+    let [one, two] = ["a", "b"].map(|end| format!("{}{end}", "n".repeat(60)));
+    stage.add_server(&one);
+    stage.add_server(&two);
+    let (page, binding) = stage.consent_page(&cookie, &query_with(&[]));
+    let form = Stage::sent_form(&page, &format!("server={one}&server={two}&decision=allow"));
+    let response = stage.consent(&cookie, &binding, ORIGIN, &form);
+    assert_eq!(response.status, StatusCode::SEE_OTHER, "{}", text(&response));
+    let grant = stage.registry.grant("claude-ai-1").unwrap();
+    let policies: Vec<_> = grant.server_access.iter().map(|one| one.policy.clone()).collect();
+    assert_eq!(policies.len(), 2);
+    assert_ne!(policies[0], policies[1]);
 }
 
 #[tokio::test]
