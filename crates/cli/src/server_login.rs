@@ -2,11 +2,12 @@
 //! sign-in that a page of the dashboard begins.
 
 pub(crate) mod page;
+pub(crate) mod redirect_uris;
 pub(crate) mod text;
 
 use anyhow::{Context as _, Result, bail};
 use catalog::known_servers::KnownServer;
-use connectors::server_login::ResourceGiven;
+use connectors::server_login::{Discovered, ResourceGiven, ServerLogins};
 use store::registry::{Server, Target};
 use url::Url;
 
@@ -22,6 +23,18 @@ pub(crate) fn address(server: &Server) -> Result<Url> {
         );
     }
     Url::parse(url).with_context(|| format!("the address of server `{name}` is not a URL"))
+}
+
+/// Whether the gate's own client metadata document is used: the issuer takes documents, and neither the owner nor
+/// the service has another client for it.
+pub(crate) fn takes_own_document(
+    logins: &ServerLogins,
+    found: &Discovered,
+    known: Option<&KnownServer>,
+) -> Result<bool> {
+    let is_made_by_owner = known.is_some_and(|known| known.make_client.is_some())
+        || logins.has_own_client(&found.issuer.issuer)?;
+    Ok(found.issuer.supports_client_documents && !is_made_by_owner)
 }
 
 /// Issuers that are known to refuse the parameter get none.

@@ -34,6 +34,8 @@ use tokens::RefreshState;
 const WAIT_MAX: Duration = Duration::from_secs(20);
 /// Metadata documents and token responses are small.
 const REPLY_BYTES_MAX: usize = 256 << 10;
+/// Between two looks at a login that is awaited.
+const USABLE_PAUSE: Duration = Duration::from_millis(250);
 const USER_AGENT: &str = concat!("tollgate/", env!("CARGO_PKG_VERSION"));
 
 /// The logins of a home with what is needed to make and refresh them.
@@ -137,6 +139,22 @@ impl ServerLogins {
             locked.save(&login)?;
         }
         Ok(())
+    }
+
+    /// Waits until a login can be used and lacks no scope. Another process may make it.
+    pub async fn until_usable(&self, key: &LoginKey) {
+        let mut seen = None;
+        loop {
+            let version = self.store.version(key);
+            if version.is_some() && version != seen {
+                let facts = self.store.facts(key).ok().flatten();
+                if facts.is_some_and(|facts| facts.is_signed_in() && facts.needs_scope.is_none()) {
+                    return;
+                }
+                seen = version;
+            }
+            tokio::time::sleep(USABLE_PAUSE).await;
+        }
     }
 
     /// Records that the server refuses the token that it was given last, so that the owner must sign in. A token

@@ -7,6 +7,7 @@ mod programs;
 
 use bytes::Bytes;
 use http::{Request, StatusCode};
+use oauth::client::registration::CLIENT_DOCUMENT_PATH;
 use oauth::server::issuer::{WellKnown, well_known};
 
 use crate::app::App;
@@ -21,6 +22,8 @@ pub(crate) enum Endpoint {
     Token,
     Register,
     Revoke,
+    /// Of the gate itself, as a client of servers.
+    ClientDocument,
     Authorize,
     Consent,
 }
@@ -37,6 +40,7 @@ pub(crate) fn find(path: &str) -> Option<Endpoint> {
         "/token" => Some(Endpoint::Token),
         "/register" => Some(Endpoint::Register),
         "/revoke" => Some(Endpoint::Revoke),
+        CLIENT_DOCUMENT_PATH => Some(Endpoint::ClientDocument),
         "/authorize" => Some(Endpoint::Authorize),
         consent::PATH => Some(Endpoint::Consent),
         _ => well_known(path).map(Endpoint::WellKnown),

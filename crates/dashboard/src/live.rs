@@ -29,11 +29,15 @@ pub trait Live: Send + Sync {
     fn mcp_url(&self) -> String;
     /// The origin where clients sign in: the public URL, or the loopback address.
     fn issuer(&self) -> Issuer;
-    /// Begins a sign-in at a server that wants OAuth, for one grant or for all. The error is for a person.
+    /// The gate's own client metadata document (CIMD); none without a public address.
+    fn client_document(&self) -> Option<Value>;
+    /// Begins a sign-in at a server that wants OAuth, for one grant or for all, in a browser that reached the page
+    /// at this host. The error is for a person.
     fn begin_server_sign_in(
         &self,
         server: &Server,
         grant: Option<&str>,
+        host: &str,
     ) -> Result<ServerSignIn, String>;
     /// Lists the tools of a registered server and updates its pins.
     fn list_tools(&self, server: &str) -> Result<(), String>;

@@ -26,6 +26,8 @@ pub(crate) struct Visit {
     pub(crate) cookie: String,
     pub(crate) format: Format,
     pub(crate) path: String,
+    /// The name under which the gate was reached.
+    pub(crate) host: String,
     /// The named parts of the path.
     pub(crate) names: Vec<(String, String)>,
     pub(crate) query: Vec<(String, String)>,

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
+use http::header::HOST;
 use http::{HeaderMap, Method, Request, StatusCode};
 use store::registry::BrowserSession;
 
@@ -199,8 +200,10 @@ impl Router {
                 "this form belongs to another session; reload the page and send it again",
             ));
         }
-        let path = path.to_owned();
-        let visit = Visit { person: session.person, cookie, format, path, names, query, form };
+        let (path, person) = (path.to_owned(), session.person);
+        let host = request.headers().get(HOST).and_then(|host| host.to_str().ok());
+        let host = host.unwrap_or_default().to_owned();
+        let visit = Visit { person, cookie, format, path, host, names, query, form };
         (route.run)(app, &visit)
     }
 

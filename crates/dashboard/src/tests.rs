@@ -58,10 +58,15 @@ impl Live for NoGate {
         format!("{ORIGIN}/mcp")
     }
 
+    fn client_document(&self) -> Option<Value> {
+        None
+    }
+
     fn begin_server_sign_in(
         &self,
         server: &Server,
         grant: Option<&str>,
+        _host: &str,
     ) -> Result<ServerSignIn, String> {
         Ok(ServerSignIn {
             url: format!("https://issuer.example/authorize?{}", grant.unwrap_or("all")),

@@ -26,6 +26,7 @@ pub(crate) mod response_reader;
 pub(crate) mod results;
 mod rounds;
 mod settle;
+mod sign_in;
 pub(crate) mod state;
 pub(crate) mod subject;
 pub(crate) mod tasks;

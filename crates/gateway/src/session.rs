@@ -67,6 +67,8 @@ struct SessionState {
     server_requests: HashMap<Id, PendingServerRequest>,
     /// Server and `elicitationId` of elicitations sent to the client, oldest first.
     elicited: VecDeque<(String, String)>,
+    /// The `elicitationId` of a pending sign-in, by server.
+    sign_ins: HashMap<String, String>,
     stream: Option<mpsc::Sender<ClientMessage>>,
     /// Since when the client has had neither a stream nor a request.
     gone_since_us: Option<i64>,

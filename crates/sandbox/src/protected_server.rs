@@ -8,15 +8,18 @@ mod state;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{self, Poll};
 
 use bytes::Bytes;
-use http_body_util::Full;
-use hyper::body::Incoming;
+use http_body_util::{Either, Full};
+use hyper::body::{Body, Frame, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
+use tokio::sync::mpsc::UnboundedReceiver;
 use url::Url;
 
 use crate::StartError;
@@ -33,16 +36,33 @@ struct Answer {
     status: u16,
     headers: Vec<(&'static str, String)>,
     body: String,
+    /// The events of a stream, instead of a body.
+    stream: Option<UnboundedReceiver<Bytes>>,
 }
 
 impl Answer {
     fn json(status: u16, body: &Value) -> Answer {
         let headers = vec![("content-type", "application/json".to_owned())];
-        Answer { status, headers, body: body.to_string() }
+        Answer { status, headers, body: body.to_string(), stream: None }
     }
 
     fn empty(status: u16) -> Answer {
-        Answer { status, headers: Vec::new(), body: String::new() }
+        Answer { status, headers: Vec::new(), body: String::new(), stream: None }
+    }
+}
+
+/// Sends events as they come.
+struct EventBody(UnboundedReceiver<Bytes>);
+
+impl Body for EventBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut task::Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.0.poll_recv(context).map(|event| event.map(|event| Ok(Frame::data(event))))
     }
 }
 
@@ -84,6 +104,14 @@ impl ProtectedServer {
     /// Makes all access tokens invalid; refresh tokens stay.
     pub fn expire_access(&self) {
         self.lock().access.clear();
+    }
+
+    /// Ends the streams of clients of 2024-11-05.
+    pub fn end_streams(&self) {
+        // The numbers of sessions stay.
+        for events in &mut self.lock().streams {
+            *events = tokio::sync::mpsc::unbounded_channel().0;
+        }
     }
 
     /// The requests so far, oldest first.
@@ -129,7 +157,7 @@ async fn accept(listener: tokio::net::TcpListener, state: Arc<Mutex<State>>) {
 async fn answer(
     state: Arc<Mutex<State>>,
     incoming: hyper::Request<Incoming>,
-) -> Result<hyper::Response<Full<Bytes>>, Infallible> {
+) -> Result<hyper::Response<Either<Full<Bytes>, EventBody>>, Infallible> {
     let answer = match Request::read(incoming).await {
         Some(request) => {
             let (answer, delay) = {
@@ -143,7 +171,11 @@ async fn answer(
         }
         None => Answer::empty(400),
     };
-    let mut response = hyper::Response::new(Full::new(Bytes::from(answer.body)));
+    let body = match answer.stream {
+        Some(events) => Either::Right(EventBody(events)),
+        None => Either::Left(Full::new(Bytes::from(answer.body))),
+    };
+    let mut response = hyper::Response::new(body);
     *response.status_mut() =
         hyper::StatusCode::from_u16(answer.status).unwrap_or(hyper::StatusCode::BAD_REQUEST);
     for (name, value) in answer.headers {

@@ -123,9 +123,11 @@ fn serve(
         let listening =
             gate.listen(address, &settings.hostnames, tls, connection_threads()).await?;
         let url = format!("{scheme}://{}/mcp", listening.address());
-        stores.logins().set_pages(url.trim_end_matches("/mcp"));
         let agent = demo.map(|demo| DemoAgent::of(demo, &url));
         let public_url = args.public_url.clone().or_else(|| settings.public_url.clone());
+        let public_pages = public_url.as_ref().filter(|_| settings.public_dashboard);
+        let local_pages = url.trim_end_matches("/mcp");
+        stores.logins().set_pages(public_pages.map_or(local_pages, Issuer::as_str));
         let issuer = match &public_url {
             Some(public_url) => public_url.clone(),
             None => local_issuer(scheme, listening.address())?,

@@ -6,8 +6,9 @@ use dashboard::ServerSignIn;
 use store::logins::LoginKey;
 use store::registry::Server;
 
+use super::redirect_uris::RedirectUris;
 use super::text::advice;
-use super::{address, resource_for};
+use super::{address, resource_for, takes_own_document};
 
 /// As long as the sign-in itself is valid.
 const COOKIE_SECONDS: u32 = 600;
@@ -16,7 +17,8 @@ pub(crate) async fn begin(
     logins: &ServerLogins,
     server: &Server,
     grant: Option<&str>,
-    redirect_uri: &str,
+    redirects: &RedirectUris,
+    host: &str,
 ) -> Result<ServerSignIn> {
     let url = address(server)?;
     let ServerProbe::NeedsSignIn(found) = logins.probe(&url).await? else {
@@ -27,6 +29,9 @@ pub(crate) async fn begin(
         Some(grant) => LoginKey::of_grant(&server.name, grant),
         None => LoginKey::shared(&server.name),
     };
+    let document =
+        if takes_own_document(logins, &found, known)? { redirects.document_url() } else { None };
+    let redirect_uri = &redirects.of_host(host);
     let browser = logins.browser_value()?;
     let options = SignInOptions {
         key,
@@ -34,7 +39,7 @@ pub(crate) async fn begin(
         scopes: Vec::new(),
         resource: resource_for(known),
         redirect_uri: redirect_uri.to_owned(),
-        document: None,
+        document,
         needs_scopes: known.is_some_and(|known| known.needs_scopes),
         browser: Some(browser.clone()),
     };

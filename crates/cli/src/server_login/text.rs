@@ -26,7 +26,13 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    pub(crate) fn of(server: &str, found: &Discovered, redirect_uri: &str) -> Found {
+    /// `has_document` with a public address, whose document the gate serves.
+    pub(crate) fn of(
+        server: &str,
+        found: &Discovered,
+        redirect_uri: &str,
+        has_document: bool,
+    ) -> Found {
         let known = found.server.host_str().and_then(catalog::known_servers::at_host);
         if found.is_guessed {
             return Found {
@@ -37,13 +43,15 @@ impl Found {
             };
         }
         let takes_own = known.is_some_and(|known| known.make_client.is_some());
-        match registration::mode(&found.issuer, false).filter(|_| !takes_own) {
+        match registration::mode(&found.issuer, has_document).filter(|_| !takes_own) {
             Some(mode) => {
                 Found { mode: mode.as_str(), next: format!("`tollgate server sign-in {server}`") }
             }
             None if found.issuer.supports_client_documents && !takes_own => Found {
                 mode: registration::ClientMode::Document.as_str(),
-                next: format!("`tollgate server sign-in {server} --client-document URL`"),
+                next: format!(
+                    "it takes client metadata documents only: set `public_url` (docs/guide/public.md) and run `tollgate server sign-in {server}`, or name a document of yours with `--client-document URL`"
+                ),
             },
             None => Found {
                 mode: registration::ClientMode::Own.as_str(),

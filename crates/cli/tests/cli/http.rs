@@ -71,6 +71,22 @@ pub(crate) fn ask(method: &str, url: &str, headers: &[(&str, &str)], body: &str)
     Answer { status, head: head.to_owned(), body }
 }
 
+/// The data of the first event of a stream that is not empty.
+pub(crate) fn first_event(url: &str, headers: &[(&str, &str)]) -> String {
+    let rest = url.strip_prefix("http://").unwrap();
+    let (host, path) = rest.split_once('/').unwrap();
+    let mut stream = TcpStream::connect(host).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let mut request = format!("GET /{path} HTTP/1.1\r\nHost: {host}\r\n");
+    for (name, value) in headers {
+        let _ = write!(request, "{name}: {value}\r\n");
+    }
+    stream.write_all(format!("{request}\r\n").as_bytes()).unwrap();
+    let lines = std::io::BufRead::lines(std::io::BufReader::new(stream));
+    let mut lines = lines.map(Result::unwrap);
+    lines.find_map(|line| line.strip_prefix("data: {").map(|rest| format!("{{{rest}"))).unwrap()
+}
+
 fn unchunked(body: &str) -> String {
     let mut out = String::new();
     let mut rest = body;

@@ -48,6 +48,7 @@ mod secrets;
 mod servers;
 mod service;
 mod sign_in;
+mod sign_in_elicitation;
 mod simulate;
 mod special_files;
 mod started_programs;

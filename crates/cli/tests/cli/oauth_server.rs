@@ -10,7 +10,7 @@ use crate::http::{self, Answer};
 const VERIFIER: &str = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
 const CHALLENGE: &str = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
 const REDIRECT: &str = "http://127.0.0.1:9/callback";
-const FORM: (&str, &str) = ("Content-Type", "application/x-www-form-urlencoded");
+pub(crate) const FORM: (&str, &str) = ("Content-Type", "application/x-www-form-urlencoded");
 
 fn escaped(text: &str) -> String {
     let escape = |byte: u8| match byte {
@@ -22,20 +22,20 @@ fn escaped(text: &str) -> String {
     text.bytes().map(escape).collect()
 }
 
-fn form(pairs: &[(&str, &str)]) -> String {
+pub(crate) fn form(pairs: &[(&str, &str)]) -> String {
     let pair = |(name, value): &(&str, &str)| format!("{}={}", escaped(name), escaped(value));
     pairs.iter().map(pair).collect::<Vec<_>>().join("&")
 }
 
 /// A gate and a browser that is signed in to it.
-struct Owner {
+pub(crate) struct Owner {
     base: String,
-    cookie: String,
+    pub(crate) cookie: String,
     client: String,
 }
 
 impl Owner {
-    fn sign_in(up: &Up) -> Owner {
+    pub(crate) fn sign_in(up: &Up) -> Owner {
         let base = up.url().strip_suffix("/mcp").unwrap().to_owned();
         let link = up.facts["dashboard"].as_str().unwrap();
         let token = link.split_once("token=").unwrap().1;

@@ -29,7 +29,7 @@ fn signed_in(behaviour: Behaviour) -> (CliTest, ProtectedServer) {
 }
 
 /// Signs in with a pasted redirect.
-fn sign_in(test: &CliTest, server: &ProtectedServer, more: &[&str]) -> CommandOutput {
+pub(crate) fn sign_in(test: &CliTest, server: &ProtectedServer, more: &[&str]) -> CommandOutput {
     let mut waiting = waiting(test, &[&["server", "sign-in", "s", "--paste"], more].concat());
     let back = server.consent(&waiting.url).expect("a complete request");
     let mut stdin = waiting.child.stdin.take().unwrap();
@@ -81,7 +81,7 @@ impl Waiting {
 }
 
 /// A grant on the server that may call everything.
-fn grant(test: &CliTest, label: &str) -> String {
+pub(crate) fn grant(test: &CliTest, label: &str) -> String {
     let policy = test.write("allow.json", ALLOW_ALL);
     test.run(&["policy", "set", "all", &policy]);
     let made = test.succeed(&["grant", "create", label, "--server", "s=all", "--json"]);
@@ -281,6 +281,36 @@ fn per_grant_each_grant_signs_in_on_its_own() {
     test.succeed(&["server", "sign-out", "s", "--grant", "ann"]);
     assert_eq!(call(&up, &ann)["error"]["code"], -31041);
     assert!(call(&up, &bob)["result"].is_object());
+}
+
+#[test]
+fn a_server_with_http_sse_gets_the_token_and_one_refresh_per_401() {
+    let (test, server) = set_up(Behaviour { has_sse: true, ..Behaviour::default() });
+    let (token, up) = (grant(&test, "agent"), test.up(&[]));
+    let refused = call(&up, &token);
+    assert_eq!(refused["error"]["code"], -31041, "{refused}");
+    sign_in(&test, &server, &[]);
+    assert_eq!(call(&up, &token)["result"]["content"][0]["text"], "echo ");
+    let has_posted = |requests: &[sandbox::protected_server::Recorded]| {
+        let posts = requests.iter().filter(|one| one.path == "/messages");
+        posts.filter(|one| one.authorization.is_some()).count()
+    };
+    assert!(has_posted(&server.requests()) >= 3, "{:?}", server.requests());
+
+    server.expire_access();
+    assert_eq!(call(&up, &token)["result"]["content"][0]["text"], "echo ");
+    assert_eq!(server.count("/token", "refresh_token"), 1);
+    // The stream ends together with its token.
+    server.expire_access();
+    server.end_streams();
+    assert_eq!(call(&up, &token)["result"]["content"][0]["text"], "echo ");
+    assert_eq!(server.count("/token", "refresh_token"), 2);
+
+    server.change(|behaviour| behaviour.refuses_tokens = true);
+    let refused = call(&up, &token);
+    assert_eq!(refused["error"]["code"], -31041, "{refused}");
+    assert_eq!(server.count("/token", "refresh_token"), 3);
+    assert_eq!(login(&test)["state"], "needs_sign_in");
 }
 
 #[test]

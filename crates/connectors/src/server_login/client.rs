@@ -2,7 +2,7 @@
 
 use ::oauth::client::registration::{self, AuthMethod, ClientMode, RegisteredClient};
 use hyper::Method;
-use store::logins::KnownClient;
+use store::logins::{KnownClient, LoginsError};
 use store::secret::Secret;
 use url::Url;
 
@@ -16,6 +16,11 @@ const DYNAMIC: &str = "dynamic";
 pub(super) const DOCUMENT: &str = "document";
 
 impl ServerLogins {
+    /// Whether the owner gave a client for this issuer.
+    pub fn has_own_client(&self, issuer: &str) -> Result<bool, LoginsError> {
+        Ok(self.store.client(issuer)?.is_some_and(|client| client.mode == OWN))
+    }
+
     /// The client at the issuer: the owner's, the one known from before, a document, or a new registration. Never
     /// an empty one.
     pub(super) async fn client(

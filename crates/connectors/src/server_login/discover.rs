@@ -1,6 +1,8 @@
 //! Finds the authorization server of an MCP server: the challenge, the protected resource metadata, the issuer's
 //! metadata, each checked before the next is fetched.
 
+use std::time::Duration;
+
 use ::oauth::client::address::{self, AddressRefused, Network};
 use ::oauth::client::challenge::Challenge;
 use ::oauth::client::discovery;
@@ -85,7 +87,17 @@ impl ServerLogins {
         let request = Request::at(Method::POST, server)
             .header("accept", "application/json, text/event-stream")
             .json(message);
-        let reply = self.send(request, network).await.map_err(DiscoverError::Unreachable)?;
+        let mut reply = self.send(request, network).await.map_err(DiscoverError::Unreachable)?;
+        if matches!(reply.status, 400 | 404 | 405) {
+            // A server with HTTP+SSE of 2024-11-05 may protect its stream only. An open stream does not end, so
+            // an error here says nothing.
+            let request = Request::at(Method::GET, server).header("accept", "text/event-stream");
+            let request = request.wait_max(STREAM_WAIT_MAX).reply_bytes_max(STREAM_BYTES_MAX);
+            match self.http(network).send(request).await {
+                Ok(of_stream) => reply = of_stream,
+                Err(_) => return Ok(None),
+            }
+        }
         if reply.status != 401 {
             return Ok(None);
         }
@@ -196,6 +208,10 @@ impl ServerLogins {
         Ok(serde_json::from_slice(&reply.body).ok().filter(Value::is_object))
     }
 }
+
+/// A 401 comes at once.
+const STREAM_WAIT_MAX: Duration = Duration::from_secs(5);
+const STREAM_BYTES_MAX: usize = 64 << 10;
 
 /// The first request of a client of any revision with a handshake.
 fn hello() -> Value {

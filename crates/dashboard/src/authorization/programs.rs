@@ -32,7 +32,7 @@ const CORS: [(HeaderName, HeaderValue); 4] = [
 
 pub(super) fn respond(app: &App, endpoint: &Endpoint, request: &Request<Bytes>) -> Response {
     let needed = match endpoint {
-        Endpoint::WellKnown(_) => Method::GET,
+        Endpoint::WellKnown(_) | Endpoint::ClientDocument => Method::GET,
         _ => Method::POST,
     };
     match *request.method() {
@@ -56,6 +56,10 @@ fn answer(app: &App, endpoint: &Endpoint, request: &Request<Bytes>) -> Response 
         Endpoint::WellKnown(WellKnown::AuthorizationServer) => {
             Ok((StatusCode::OK, issuer.server_metadata()))
         }
+        Endpoint::ClientDocument => Ok(match app.live.client_document() {
+            Some(document) => (StatusCode::OK, document),
+            None => (StatusCode::NOT_FOUND, json!({ "error": "the gate has no public address" })),
+        }),
         Endpoint::Register => register(app, request.body()),
         Endpoint::Token => tokens(app, request),
         Endpoint::Revoke => revoke(app, request),

@@ -44,7 +44,8 @@ pub(crate) fn show(app: &App, visit: &Visit) -> Result<Response, Problem> {
 pub(crate) fn begin(app: &App, visit: &Visit) -> Result<Response, Problem> {
     let (server, grant) = subject(app, visit, visit.field("grant"))?;
     let id = grant.as_ref().map(|grant| grant.id.as_str());
-    let begun = app.live.begin_server_sign_in(&server, id).map_err(Problem::invalid)?;
+    let begun = app.live.begin_server_sign_in(&server, id, &visit.host);
+    let begun = begun.map_err(Problem::invalid)?;
     let ServerSignIn { url, issuer, scopes, cookie } = begun;
     let started = Started { issuer, scopes, url };
     let view = view(app, visit, &server, grant.as_ref(), Some(started));

@@ -67,7 +67,7 @@ async fn session_peer(
     match opened {
         Ok(Ok(opened)) => match &*opened {
             Some(Ok(peer)) => Ok(Arc::clone(peer)),
-            Some(Err(why)) => never_sent(why),
+            Some(Err(error)) => Err(error.clone()),
             None => never_sent("the server was not started"),
         },
         Ok(Err(_)) => never_sent("the start of the server was cancelled"),
@@ -154,10 +154,7 @@ async fn open_for_session(context: RequestContext, access: ServerAccess, report:
         }
     };
     let opened =
-        opened.map(Arc::new).map_err(|error| match record_open_failure(&context, &access, error) {
-            UpstreamError::NeverSent { why } => why,
-            error => error.to_string(),
-        });
+        opened.map(Arc::new).map_err(|error| record_open_failure(&context, &access, error));
     if !session.opened(&server.name, opened.as_ref().ok()) {
         peer::close_all(opened.into_iter().collect());
         return;

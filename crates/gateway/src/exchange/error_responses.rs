@@ -6,7 +6,6 @@ use store::ledger::LedgerError;
 
 pub(crate) use crate::runtime::error_codes as code;
 use crate::upstream::UpstreamError;
-use mcp::edit::string;
 use mcp::{Era, Id, error_body, result_body};
 
 /// The `_meta` member with the denial as data. Servers must not set it.
@@ -121,8 +120,26 @@ pub(crate) fn upstream_failed(id: &Id, server: &str, error: &UpstreamError) -> V
     let certainty =
         if happened { "it may have acted on the call" } else { "the call did not happen" };
     let words = format!("server `{server}`: {error}; {certainty}");
-    let data = format!("{{\"server\":{},\"may_have_happened\":{happened}}}", string(server));
-    error_body(Some(id), code, &words, Some(&data))
+    let mut data = json!({ "server": server, "may_have_happened": happened });
+    if let (UpstreamError::SignIn { page: Some(page), .. }, Some(object)) =
+        (error, data.as_object_mut())
+    {
+        object.insert("sign_in_url".to_owned(), page.as_str().into());
+    }
+    error_body(Some(id), code, &words, Some(&data.to_string()))
+}
+
+/// The same for a legacy client that opens URLs (2025-11-25).
+pub(crate) fn url_required(
+    id: &Id,
+    server: &str,
+    error: &UpstreamError,
+    elicitation: &serde_json::Value,
+) -> Vec<u8> {
+    let words = format!("server `{server}`: {error}; the call did not happen");
+    let data =
+        json!({ "elicitations": [elicitation], "server": server, "may_have_happened": false });
+    error_body(Some(id), code::URL_ELICITATION_REQUIRED, &words, Some(&data.to_string()))
 }
 
 #[cfg(test)]

@@ -168,6 +168,12 @@ async fn with_server(
                 params,
             )
         }
+        Err(error) if can_sign_in_later(&error) => {
+            let agreed = Revision::agree(&requested_version(params));
+            let body = result_body(id, &unopened_server_result(agreed).to_string());
+            let draft = SessionDraft { agreed, body, peer: None };
+            open_session(incoming, draft, initialize_params, permit, params)
+        }
         // Other bodies are not for agents: a sign-in page, for example.
         Err(UpstreamError::Status { body, .. })
             if open::is_refusal(&body, &incoming.request.id) =>
@@ -307,6 +313,21 @@ fn gate_initialize_result(agreed: Revision) -> serde_json::Value {
     })
 }
 
+/// Whether the server can be used after a sign-in of this grant. The client is connected without it, so that a
+/// call can ask for the sign-in.
+fn can_sign_in_later(error: &UpstreamError) -> bool {
+    matches!(error, UpstreamError::SignIn { page: Some(_), .. })
+}
+
+/// What a server that is not open yet may offer.
+fn unopened_server_result(agreed: Revision) -> serde_json::Value {
+    let mut result = gate_initialize_result(agreed);
+    if let Some(object) = result.as_object_mut() {
+        object.remove("instructions");
+    }
+    result
+}
+
 /// Answers a ping.
 pub(crate) fn ping(incoming: &IncomingRequest<'_>) -> Outbound {
     respond_directly(incoming, "{}")
@@ -414,6 +435,12 @@ pub(crate) async fn discover(incoming: &IncomingRequest<'_>) -> Outbound {
                 None,
             )
             .await
+        }
+        Err(error) if can_sign_in_later(&error) => {
+            permits::release(permit, &error.to_string());
+            let result = unopened_server_result(Revision::LEGACY_NEWEST);
+            let result = translate::discover_result(&result);
+            Outbound::ok(result_body(&incoming.request.id, &result.to_string()))
         }
         Err(error) => {
             permits::release(permit, &error.to_string());

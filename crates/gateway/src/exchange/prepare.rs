@@ -42,6 +42,8 @@ pub(crate) enum Round<'a> {
     /// The server returned no state.
     Further,
     FurtherWith(&'a str),
+    /// The gate's own question was answered; for the server it is the first round.
+    AfterSignIn,
 }
 
 /// A message that is ready to be sent.
@@ -173,6 +175,9 @@ fn rewrite(
     }
     match draft.round {
         Round::First => {}
+        Round::AfterSignIn => {
+            apply(&|params| edit::without(params, &["requestState", "inputResponses"]));
+        }
         Round::Further => apply(&|params| edit::without(params, &["requestState"])),
         Round::FurtherWith(state) => {
             apply(&|params| edit::with(params, "requestState", string(state)));

@@ -34,6 +34,8 @@ pub(crate) enum RoundContent {
     Parked(u64),
     /// A legacy server requires that a URL is opened before the call is repeated.
     Addresses,
+    /// The grant had no login at the server. Nothing was sent, so the repeated call is judged as a first round.
+    SignIn,
 }
 
 /// Why a state is refused.

@@ -2,12 +2,12 @@
 
 use crate::exchange::call::OwnedSubject;
 use crate::exchange::context::Transport;
-use crate::exchange::error_responses;
+use crate::exchange::sign_in::FailedRequest;
 use crate::runtime::permits;
 use crate::runtime::trace::Span;
 use crate::upstream::UpstreamError;
 use bytes::Bytes;
-use mcp::Era;
+use mcp::{Era, Method};
 use store::ledger::{Ending, Facts, Outcome, Permit};
 
 use crate::exchange::in_flight::InFlightCall;
@@ -47,7 +47,15 @@ impl InFlightCall {
         tracing::warn!(server = %self.peer.server.name, %error, "no response from a server");
         let now_us = self.context.services().clock.now().wall_us;
         self.peer.server.health.record_failure(now_us, error.to_string());
-        let body = error_responses::upstream_failed(&self.id, &self.peer.server.name, error);
+        let request = FailedRequest {
+            context: &self.context,
+            id: &self.id,
+            era: self.era,
+            method: Method::parse(&self.method),
+            client_capabilities: self.request.client_capabilities,
+            server: &self.peer.server.name,
+        };
+        let body = request.response(error, || self.request.digest(self.context.services()));
         match (self.permit.take(), error.may_have_happened()) {
             (Some(permit), false) => permits::log_failure(permit.release(&error.to_string())),
             (permit, _) => {

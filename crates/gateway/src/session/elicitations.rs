@@ -13,6 +13,20 @@ const ELICITED_MAX: usize = 256;
 const ID_BYTES_MAX: usize = 1024;
 
 impl Session {
+    /// The `elicitationId` of the pending sign-in at a server; none if it begins now, with the new id.
+    pub(crate) fn begin_sign_in(&self, server: &str, new_id: &str) -> Option<String> {
+        let mut state = self.state();
+        let pending = state.sign_ins.get(server).cloned();
+        if pending.is_none() {
+            state.sign_ins.insert(server.to_owned(), new_id.to_owned());
+        }
+        pending
+    }
+
+    pub(crate) fn end_sign_in(&self, server: &str) {
+        self.state().sign_ins.remove(server);
+    }
+
     /// Remembers the `elicitationId` of a request sent to the client, if it has one.
     pub(crate) fn note_elicitation(&self, peer: &Peer, question: Option<Value<'_>>) {
         let id = question.and_then(|question| question.get("elicitationId")?.as_str());

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use super::Session;
+use crate::upstream::UpstreamError;
 use crate::upstream::peer::Peer;
 
 /// The result of connecting, once known: the peer or the error.
-pub(crate) type Opening = watch::Receiver<Option<Result<Arc<Peer>, String>>>;
-pub(crate) type Opener = watch::Sender<Option<Result<Arc<Peer>, String>>>;
+pub(crate) type Opening = watch::Receiver<Option<Result<Arc<Peer>, UpstreamError>>>;
+pub(crate) type Opener = watch::Sender<Option<Result<Arc<Peer>, UpstreamError>>>;
 
 impl Session {
     /// The pending connection to a server, or a new one with the sender for its task.

@@ -9,7 +9,7 @@ use super::in_seconds;
 use crate::runtime::response_buffer::BufferFull;
 
 /// Why there is no (further) response. No variant contains a header value or a message of the gate.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum UpstreamError {
     /// The call certainly did not happen: no connection was made, or the child is not running.
     #[error("the message was not sent: {why}")]

@@ -12,6 +12,7 @@ use policy::json::{Bounds, Doc, Value};
 use tokio::time::Instant;
 
 pub use server::HttpServer;
+pub(super) use signed_in::GrantRoute;
 
 use super::body::Body;
 use super::connection_limits::GrantLimits;
@@ -23,7 +24,7 @@ use super::mask::Mask;
 use super::message::{MessageKind, UpstreamMessage};
 use super::permitted::{Permit, PermittedRequest};
 use super::restore::RestoreState;
-use super::sse_channel::{SseChannel, may_mean_legacy};
+use super::sse_channel::{ChannelGrant, SseChannel, may_mean_legacy};
 use super::waiter::{SharedLink, UnclaimedListener};
 use super::{Reply, ServerStream};
 use crate::runtime::response_buffer::BufferQuota;
@@ -42,7 +43,7 @@ pub struct HttpLink {
     quota: BufferQuota,
     limits: Arc<GrantLimits>,
     /// None for a server whose token the owner configured as a header.
-    login: Option<LinkLogin>,
+    login: Option<Arc<LinkLogin>>,
 }
 
 #[derive(Default)]
@@ -65,7 +66,8 @@ impl HttpLink {
     /// Uses the login of this grant.
     #[must_use]
     pub fn with_login_of(self, grant: &str) -> HttpLink {
-        HttpLink { login: self.server.login.as_ref().map(|login| login.of_grant(grant)), ..self }
+        let login = self.server.login.as_ref().map(|login| Arc::new(login.of_grant(grant)));
+        HttpLink { login, ..self }
     }
 
     /// Uses this quota for large responses and connections.
@@ -154,7 +156,7 @@ impl HttpLink {
 
     /// The configured secrets, and those of the login.
     fn masks(&self) -> impl Iterator<Item = Arc<Mask>> + use<> {
-        let of_login = self.login.as_ref().and_then(LinkLogin::mask);
+        let of_login = self.login.as_ref().and_then(|login| login.mask());
         self.server.mask.clone().into_iter().chain(of_login)
     }
 
@@ -163,7 +165,7 @@ impl HttpLink {
     }
 
     pub(super) fn has_secrets(&self) -> bool {
-        self.server.mask.is_some() || self.login.as_ref().is_some_and(LinkLogin::is_used)
+        self.server.mask.is_some() || self.login.as_ref().is_some_and(|login| login.is_used())
     }
 
     async fn exchange(&self, mut out: UpstreamMessage) -> Result<Reply, UpstreamError> {
@@ -185,8 +187,10 @@ impl HttpLink {
         };
         match Box::pin(self.open_channel()).await {
             Ok(channel) => Box::pin(self.request_on(channel, &out)).await,
-            // It uses HTTP+SSE, so this error is the relevant one.
-            Err(why) if self.server.is_legacy() => Err(why),
+            // It uses HTTP+SSE or wants a sign-in for the stream, so this error is the relevant one.
+            Err(why) if self.server.is_legacy() || matches!(why, UpstreamError::SignIn { .. }) => {
+                Err(why)
+            }
             Err(_) => Err(error),
         }
     }
@@ -345,8 +349,8 @@ impl HttpLink {
         let response = self.request_without_body(&session_headers, &get).await?;
         let stream =
             SseStream::new(self.stream_of(response).await?, None, &server.bounds, &self.quota);
-        let limits = Arc::clone(&self.limits);
-        let channel = SseChannel::open(Arc::clone(server), limits, stream, &server.waits).await?;
+        let grant = ChannelGrant { limits: Arc::clone(&self.limits), login: self.login.clone() };
+        let channel = SseChannel::open(Arc::clone(server), grant, stream, &server.waits).await?;
         self.lock().channel = Some(Arc::clone(&channel));
         Ok(channel)
     }

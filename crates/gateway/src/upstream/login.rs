@@ -119,17 +119,19 @@ impl LinkLogin {
                 true
             }
         };
+        let page = self.logins.page(&self.key).filter(|_| may_ask);
         let why = if may_ask {
             format!(
-                "needs_more_scope: the server asks for {names}; the owner can allow it with {}",
-                self.command()
+                "needs_more_scope: the server asks for {names}; the owner can allow it with {}{}",
+                self.command(),
+                or_at(page.as_deref())
             )
         } else {
             format!(
                 "needs_more_scope: the server asks for {names}, which signing in again did not give; its account may lack the right"
             )
         };
-        UpstreamError::SignIn { why, page: None }
+        UpstreamError::SignIn { why, page }
     }
 
     /// Whether a token was given to the server.
@@ -176,7 +178,7 @@ impl LinkLogin {
 
     fn sign_in_needed(&self, why: &str) -> UpstreamError {
         let page = self.logins.page(&self.key);
-        let open = page.as_ref().map(|page| format!(", or signs in at {page}")).unwrap_or_default();
+        let open = or_at(page.as_deref());
         let why = format!("needs_sign_in: {why}; the owner runs {}{open}", self.command());
         UpstreamError::SignIn { why, page }
     }
@@ -185,6 +187,10 @@ impl LinkLogin {
         let grant = if self.key.grant.is_some() { " --grant LABEL" } else { "" };
         format!("`tollgate server sign-in {}{grant}`", self.key.server)
     }
+}
+
+fn or_at(page: Option<&str>) -> String {
+    page.map(|page| format!(", or signs in at {page}")).unwrap_or_default()
 }
 
 fn challenge(headers: &HeaderMap) -> Option<Challenge> {

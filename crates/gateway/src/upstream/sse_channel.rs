@@ -12,7 +12,8 @@ use super::Reply;
 use super::connection_limits::GrantLimits;
 use super::error::UpstreamError;
 use super::events::SseStream;
-use super::http::HttpServer;
+use super::http::{GrantRoute, HttpServer};
+use super::login::LinkLogin;
 use super::message::{MessageKind, UpstreamMessage};
 use super::options::{ChildBounds, Waits};
 use super::pending_requests::{PendingRequests, QueueLimits};
@@ -28,10 +29,16 @@ pub(super) fn may_mean_legacy(error: &UpstreamError) -> bool {
     matches!(error, UpstreamError::Status { status: 400 | 404 | 405, .. })
 }
 
+/// What belongs to the grant of a stream.
+pub(super) struct ChannelGrant {
+    pub(super) limits: Arc<GrantLimits>,
+    pub(super) login: Option<Arc<LinkLogin>>,
+}
+
 /// An open stream with its endpoint.
 pub(super) struct SseChannel {
     server: Arc<HttpServer>,
-    limits: Arc<GrantLimits>,
+    grant: ChannelGrant,
     endpoint: Uri,
     pending: Arc<PendingRequests>,
     pump: AbortHandle,
@@ -47,7 +54,7 @@ impl SseChannel {
     /// Takes over a stream whose first event must name the endpoint.
     pub(super) async fn open(
         server: Arc<HttpServer>,
-        limits: Arc<GrantLimits>,
+        grant: ChannelGrant,
         mut stream: SseStream,
         waits: &Waits,
     ) -> Result<Arc<SseChannel>, UpstreamError> {
@@ -64,7 +71,7 @@ impl SseChannel {
         let endpoint = server.endpoint(&String::from_utf8_lossy(&event.data))?;
         let pending = Arc::new(PendingRequests::new(queue_limits()));
         let pump = tokio::spawn(pump(stream, Arc::clone(&pending))).abort_handle();
-        Ok(Arc::new(SseChannel { server, limits, endpoint, pending, pump }))
+        Ok(Arc::new(SseChannel { server, grant, endpoint, pending, pump }))
     }
 
     pub(super) fn pending(&self) -> &PendingRequests {
@@ -93,7 +100,9 @@ impl SseChannel {
     }
 
     pub(super) async fn send(&self, out: &UpstreamMessage) -> Result<(), UpstreamError> {
-        self.server.post_to(&self.endpoint, &self.limits, out).await
+        let ChannelGrant { limits, login } = &self.grant;
+        let route = GrantRoute { server: &self.server, limits, login: login.as_deref() };
+        route.post_to(&self.endpoint, out).await
     }
 
     /// Sends a notification without waiting.

@@ -9,6 +9,8 @@ use super::text;
 
 /// The name that the consent page shows.
 pub const CLIENT_NAME: &str = "tollgate";
+/// Where a gate with a public address serves the document about itself.
+pub const CLIENT_DOCUMENT_PATH: &str = "/oauth/client.json";
 
 /// How the client is known to an authorization server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]

@@ -2,8 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bytes::Bytes;
 use serde_json::Value;
+use tokio::sync::mpsc::UnboundedSender;
 
+use super::mcp::MESSAGES;
 use super::{Answer, Behaviour};
 use crate::http::{Request, first};
 
@@ -36,6 +39,8 @@ pub(super) struct State {
     pub(super) access: BTreeMap<String, String>,
     pub(super) refresh: BTreeMap<String, String>,
     pub(super) used_refresh: BTreeSet<String>,
+    /// Open streams of clients of 2024-11-05.
+    pub(super) streams: Vec<UnboundedSender<Bytes>>,
     next: u64,
 }
 
@@ -58,6 +63,7 @@ impl State {
             access: BTreeMap::new(),
             refresh: BTreeMap::new(),
             used_refresh: BTreeSet::new(),
+            streams: Vec::new(),
             next: 0,
         }
     }
@@ -85,6 +91,7 @@ impl State {
         let prefix = self.behaviour.issuer_path;
         match (request.method.as_str(), request.path.as_str()) {
             (_, "/mcp") => self.mcp(request),
+            ("POST", MESSAGES) => self.posted(request),
             ("GET", path) if path.starts_with("/.well-known/oauth-protected-resource") => {
                 self.resource_document(path)
             }
@@ -96,6 +103,7 @@ impl State {
                         status: 302,
                         headers: vec![("location", back)],
                         body: String::new(),
+                        stream: None,
                     },
                     None => Answer::empty(400),
                 }

@@ -18,6 +18,7 @@ use crate::failure::Ending;
 use crate::masking;
 use crate::output::{Out, count, visible};
 use crate::program::{find_program, resolved};
+use crate::running::{self, GateFacts};
 use crate::server_login::text::Found;
 
 #[derive(Args)]
@@ -211,10 +212,16 @@ fn discover(name: &str, stores: &Stores) -> Result<Box<Discovered>> {
         let ServerProbe::NeedsSignIn(found) = logins.probe(&url).await? else {
             bail!("it asks for a sign-in at one request and not at the next");
         };
-        let mode = Found::of(name, &found, "").mode;
+        let mode = Found::of(name, &found, "", has_document(stores)).mode;
         logins.note_needed(&LoginKey::shared(name), &found, mode).await?;
         Ok(found)
     })
+}
+
+/// Whether a gate with a public address serves a client metadata document.
+fn has_document(stores: &Stores) -> bool {
+    let is_public = |gate: &GateFacts| gate.public_url.is_some();
+    stores.settings.public_url.is_some() || running::all(stores.home.path()).iter().any(is_public)
 }
 
 fn report_sign_in(
@@ -225,7 +232,7 @@ fn report_sign_in(
 ) -> Result<Ending> {
     let port = stores.settings.listen.port();
     let callback = format!("http://127.0.0.1:{port}{}", gateway::CALLBACK);
-    let accepts = Found::of(&args.name, found, &callback);
+    let accepts = Found::of(&args.name, found, &callback, has_document(stores));
     if out.wants_json() {
         let server = super::find(&args.name, stores)?;
         out.json(&json!({

@@ -72,6 +72,18 @@ impl RedirectReceiver {
         }
     }
 
+    /// Another address of the gate, or the one to be pasted.
+    pub(super) fn return_to(&mut self, uri: &str) -> Result<()> {
+        match self {
+            RedirectReceiver::Gate(redirect) | RedirectReceiver::Paste(redirect) => {
+                *redirect = Redirect::parse(uri)?;
+            }
+            // Its own listener takes no other address.
+            RedirectReceiver::Own(..) => {}
+        }
+        Ok(())
+    }
+
     pub(super) fn redirect_uri(&self) -> String {
         self.redirect().as_str().to_owned()
     }

@@ -10,6 +10,7 @@ use connectors::oauth::browser;
 use connectors::server_login::{
     ClientGiven, Discovered, ResourceGiven, ServerProbe, ServerSignInError, SignInOptions, Started,
 };
+use oauth::server::Issuer;
 use serde_json::json;
 use store::logins::LoginKey;
 use store::registry::Server;
@@ -22,8 +23,10 @@ use crate::context::{Context, Stores};
 use crate::credential;
 use crate::failure::Ending;
 use crate::output::{Out, count, visible};
+use crate::running;
+use crate::server_login::redirect_uris::RedirectUris;
 use crate::server_login::text::{self, advice};
-use crate::server_login::{address, resource_for};
+use crate::server_login::{address, resource_for, takes_own_document};
 
 const WAIT_MINUTES_MAX: u64 = 10;
 
@@ -60,6 +63,9 @@ pub(crate) struct SignInArgs {
     /// The public address of a client metadata document whose redirect address is this gate
     #[arg(long, value_name = "URL")]
     client_document: Option<Url>,
+    /// Do not use the document that a gate with a public address serves; register a client instead
+    #[arg(long, conflicts_with = "client_document")]
+    no_client_document: bool,
     /// The port that the browser is redirected to [default: the gate's own]
     #[arg(long, value_name = "N")]
     port: Option<u16>,
@@ -84,8 +90,13 @@ pub(super) fn sign_in(args: &SignInArgs, context: &Context, out: &mut Out) -> Re
             ServerProbe::NeedsSignIn(found) => found,
             ServerProbe::Open => bail!("server `{}` answers without a sign-in", server.name),
         };
-        let receiver = redirect_receiver(args.port, args.paste, &stores).await?;
-        let options = options(args, &key, &url, receiver.redirect_uri())?;
+        let mut receiver = redirect_receiver(args.port, args.paste, &stores).await?;
+        let own = own_document(args, &found, &stores)?;
+        if let Some((_, redirect_uri)) = &own {
+            receiver.return_to(redirect_uri)?;
+        }
+        let document = args.client_document.clone().or(own.map(|(document, _)| document));
+        let options = options(args, &key, &url, receiver.redirect_uri(), document)?;
         let started = logins.begin(&found, &options).await;
         let started =
             started.map_err(|error| needs_client(error, &server.name, &url, &receiver))?;
@@ -168,6 +179,7 @@ fn options(
     key: &LoginKey,
     url: &Url,
     redirect_uri: String,
+    document: Option<Url>,
 ) -> Result<SignInOptions> {
     let known = url.host_str().and_then(catalog::known_servers::at_host);
     let resource = match &args.resource {
@@ -181,10 +193,32 @@ fn options(
         scopes: oauth::client::scope::words(&args.scope.join(" ")),
         resource,
         redirect_uri,
-        document: args.client_document.clone(),
+        document,
         needs_scopes: known.is_some_and(|known| known.needs_scopes),
         browser: None,
     })
+}
+
+/// The document of a running gate with a public address, and where the browser returns then.
+fn own_document(
+    args: &SignInArgs,
+    found: &Discovered,
+    stores: &Stores,
+) -> Result<Option<(Url, String)>> {
+    let is_other = args.client_id.is_some()
+        || args.client_document.is_some()
+        || args.no_client_document
+        || args.port.is_some();
+    let known = found.server.host_str().and_then(catalog::known_servers::at_host);
+    if is_other || !takes_own_document(&stores.logins(), found, known)? {
+        return Ok(None);
+    }
+    let gates = running::all(stores.home.path());
+    Ok(gates.iter().find_map(|gate| {
+        let issuer = Issuer::parse(gate.public_url.as_deref()?).ok()?;
+        let redirects = RedirectUris::new(gate.url.as_deref()?, &issuer);
+        redirects.document_url().zip(redirects.public())
+    }))
 }
 
 /// The owner's own client. Its secret comes from a file, a variable or a prompt, never from the command line.

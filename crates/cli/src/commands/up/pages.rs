@@ -28,6 +28,7 @@ use crate::context::{Context, Stores, owners_zone};
 use crate::output::Out;
 use crate::program::{find_program, resolved};
 use crate::server_login::page as sign_in_page;
+use crate::server_login::redirect_uris::RedirectUris;
 
 use super::demo_agent::DemoAgent;
 
@@ -127,13 +128,18 @@ impl Live for LiveGate {
         self.mcp_url.clone()
     }
 
+    fn client_document(&self) -> Option<Value> {
+        RedirectUris::new(&self.mcp_url, &self.issuer).document()
+    }
+
     fn begin_server_sign_in(
         &self,
         server: &Server,
         grant: Option<&str>,
+        host: &str,
     ) -> Result<ServerSignIn, String> {
-        let redirect = self.mcp_url.replace("/mcp", gateway::CALLBACK);
-        let begun = sign_in_page::begin(&self.logins, server, grant, &redirect);
+        let redirects = RedirectUris::new(&self.mcp_url, &self.issuer);
+        let begun = sign_in_page::begin(&self.logins, server, grant, &redirects, host);
         self.runtime.block_on(begun).map_err(|error| format!("{error:#}"))
     }
 

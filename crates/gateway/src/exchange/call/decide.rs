@@ -3,11 +3,12 @@
 
 use super::admit::denied;
 use super::incoming::{IncomingRequest, Target};
-use super::rounds::open_round_state;
+use super::rounds::{open_round_state, round_of};
 use crate::exchange::digests::Digests;
 use crate::exchange::outbound::Outbound;
-use crate::exchange::rounds::RoundState;
-use crate::exchange::{connect, error_responses, refuse, subject, tasks, tool_check};
+use crate::exchange::prepare::Round;
+use crate::exchange::rounds::{RoundContent, RoundState};
+use crate::exchange::{connect, error_responses, refuse, sign_in, subject, tasks, tool_check};
 use crate::snapshot::{Rules, ServerAccess};
 use crate::upstream::UpstreamError;
 use crate::upstream::peer::Peer;
@@ -28,10 +29,20 @@ pub(super) struct Decided {
     pub(super) peer: Option<Arc<Peer>>,
     /// The state that a further round of a call returned.
     pub(super) round_state: Option<RoundState>,
+    /// The client repeats the call after a sign-in.
+    is_after_sign_in: bool,
     pub(super) pins: Arc<Pins>,
 }
 
 impl Decided {
+    /// The round, as the server sees it.
+    pub(super) fn round(&self) -> Round<'_> {
+        match self.round_state.as_ref() {
+            None if self.is_after_sign_in => Round::AfterSignIn,
+            round_state => round_of(round_state),
+        }
+    }
+
     /// The fingerprint of the tool definition that the call uses.
     pub(super) fn definition(
         &self,
@@ -53,10 +64,16 @@ pub(super) async fn decide(
     facts: &Facts<'_>,
     digests: &Digests,
 ) -> Result<Decided, Outbound> {
-    let round_state = open_round_state(incoming, target, &digests.rounds)?;
+    let mut round_state = open_round_state(incoming, target, &digests.rounds)?;
+    let is_after_sign_in =
+        round_state.take_if(|state| state.inner == RoundContent::SignIn).is_some();
+    if is_after_sign_in {
+        Box::pin(wait_for_sign_in(incoming, target, facts)).await?;
+    }
     check_param_headers(incoming, target)?;
     let (verdict, peer) = verdict(incoming, target, facts).await?;
-    Ok(Decided { verdict, peer, round_state, pins: target.access.server.pins() })
+    let pins = target.access.server.pins();
+    Ok(Decided { verdict, peer, round_state, is_after_sign_in, pins })
 }
 
 /// The verdict, and the peer if it was opened to read the tool list. Protocol messages have no verdict.
@@ -150,13 +167,37 @@ async fn checked_peer(
         Box::pin(tool_check::checked_peer(incoming.context, target.access, incoming.era)).await;
     unjudged.is_over = true;
     let peer = peer.map_err(|error| unreachable_response(incoming, target, facts, &error))?;
+    check_grant(incoming, target).map(|()| peer)
+}
+
+/// Waits until the grant has a login, if the user agreed to sign in. The call then goes on; without a login it
+/// asks again.
+async fn wait_for_sign_in(
+    incoming: &IncomingRequest<'_>,
+    target: &Target<'_>,
+    facts: &Facts<'_>,
+) -> Result<(), Outbound> {
+    let server = &target.access.server.name;
+    if !sign_in::is_accepted(incoming.request.params) {
+        let words = "the user did not sign in to the server; the call did not happen".to_owned();
+        let error = UpstreamError::SignIn { why: words, page: None };
+        return Err(unreachable_response(incoming, target, facts, &error));
+    }
+    let mut unjudged = UnjudgedRequest { incoming, facts, is_over: false };
+    sign_in::until_signed_in(incoming.context, server, sign_in::RETRY_WAIT_MAX).await;
+    unjudged.is_over = true;
+    check_grant(incoming, target)
+}
+
+/// Checks after a wait that the grant still has the server.
+fn check_grant(incoming: &IncomingRequest<'_>, target: &Target<'_>) -> Result<(), Outbound> {
     match incoming
         .context
         .state
         .snapshots
         .current_grantee(&incoming.context.grantee, Some(&target.access.server.name))
     {
-        Some(_) => Ok(peer),
+        Some(_) => Ok(()),
         None => Err(refuse::revoked(incoming.context, incoming.body)),
     }
 }
@@ -250,9 +291,5 @@ fn unreachable_response(
     if let Err(error) = incoming.context.services().ledger.record(&refusal, facts) {
         return denied(incoming, &error_responses::ledger_failure(&error));
     }
-    Outbound::ok(error_responses::upstream_failed(
-        &incoming.request.id,
-        &target.access.server.name,
-        error,
-    ))
+    incoming.not_sent(&target.access.server.name, error)
 }

@@ -1,10 +1,13 @@
 //! An incoming request, and the part of it that an in-flight call keeps.
 
 use crate::exchange::context::RequestContext;
-use crate::exchange::digests::call_digest;
+use crate::exchange::digests::{Digests, call_digest};
+use crate::exchange::outbound::Outbound;
 use crate::exchange::prepare::{FurtherRound, Prepared};
+use crate::exchange::sign_in::FailedRequest;
 use crate::runtime::Services;
 use crate::snapshot::ServerAccess;
+use crate::upstream::UpstreamError;
 use crate::upstream::peer::Peer;
 use bytes::Bytes;
 use hyper::HeaderMap;
@@ -35,6 +38,23 @@ pub(crate) struct IncomingRequest<'a> {
 }
 
 impl IncomingRequest<'_> {
+    /// The response to a request that the server did not get.
+    pub(super) fn not_sent(&self, server: &str, error: &UpstreamError) -> Outbound {
+        let services = self.context.services();
+        let request = FailedRequest {
+            context: self.context,
+            id: &self.request.id,
+            era: self.era,
+            method: self.request.method,
+            client_capabilities: self.client_capabilities,
+            server,
+        };
+        Outbound::ok(request.response(error, || {
+            let arguments = Digests::of(services, self.request).rounds;
+            Some(call_digest(services, self.request, &arguments))
+        }))
+    }
+
     /// Continues under a permit that was written before: one request is one row.
     pub(crate) fn reuse_permit(&self, permit: Permit) {
         *self.existing_permit.lock().unwrap_or_else(PoisonError::into_inner) =

@@ -4,13 +4,12 @@ use super::decide::{Decided, effects, rule};
 use super::incoming::{IncomingRequest, OwnedSubject, RequestInfo, Target};
 use super::record::CallRecord;
 use super::respond::respond;
-use super::rounds::round_of;
 use crate::exchange::bridge::{self, BridgeStart, Crossing};
+use crate::exchange::connect;
 use crate::exchange::in_flight::InFlightCall;
 use crate::exchange::outbound::Outbound;
 use crate::exchange::prepare::{self, OutgoingDraft, Round};
 use crate::exchange::response_reader::{ResponseReader, until_cancelled};
-use crate::exchange::{connect, error_responses};
 use crate::runtime::permits;
 use crate::session::InFlightGuard;
 use crate::upstream::lists::List;
@@ -35,6 +34,7 @@ pub(super) async fn run(
         Some(peer) => (peer, permit),
         None => connect_peer(incoming, target, permit).await?,
     };
+    let round = decided.round();
     let mut call = in_flight_call(incoming, target, &decided, record, (peer, permit), in_flight);
     if !call.crossing.is_none() {
         match Box::pin(bridge::start(incoming, &mut call)).await {
@@ -43,7 +43,7 @@ pub(super) async fn run(
             BridgeStart::Reply(reply) => return Ok(ResponseReader::new(reply, call)),
         }
     }
-    send(incoming, target, call, round_of(decided.round_state.as_ref())).await
+    send(incoming, target, call, round).await
 }
 
 /// The peer of the server. If it cannot be opened, the permit is released.
@@ -56,8 +56,7 @@ async fn connect_peer(
         Ok(peer) => Ok((peer, permit)),
         Err(error) => {
             permits::release(permit, &error.to_string());
-            let (id, server) = (&incoming.request.id, &target.access.server.name);
-            Err(Outbound::ok(error_responses::upstream_failed(id, server, &error)))
+            Err(incoming.not_sent(&target.access.server.name, &error))
         }
     }
 }

@@ -99,17 +99,8 @@ impl HttpServer {
         self.post_at(&self.uri, limits, session_headers, out).await
     }
 
-    /// Posts a message to another address of this server.
-    pub(in crate::upstream) async fn post_to(
-        &self,
-        uri: &Uri,
-        limits: &GrantLimits,
-        out: &UpstreamMessage,
-    ) -> Result<(), UpstreamError> {
-        self.check_accepted(self.post_at(uri, limits, &SessionHeaders::default(), out).await?).await
-    }
-
-    async fn post_at(
+    /// Posts a message to an address of this server.
+    pub(super) async fn post_at(
         &self,
         uri: &Uri,
         limits: &GrantLimits,

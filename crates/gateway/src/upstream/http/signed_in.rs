@@ -1,11 +1,12 @@
 //! Requests with the token of a login: refreshed once and sent again after a 401.
 
 use hyper::header::{HeaderName, HeaderValue};
-use hyper::{Method, Response};
+use hyper::{Method, Response, Uri};
 
 use super::HttpLink;
-use super::server::SessionHeaders;
+use super::server::{HttpServer, SessionHeaders};
 use crate::upstream::body::Body;
+use crate::upstream::connection_limits::GrantLimits;
 use crate::upstream::error::UpstreamError;
 use crate::upstream::login::LinkLogin;
 use crate::upstream::message::UpstreamMessage;
@@ -20,46 +21,40 @@ pub(super) struct BodylessRequest<'a> {
 /// What is sent with a token.
 enum Outgoing<'a> {
     Post(&'a UpstreamMessage),
+    /// To another address of the server.
+    PostTo(&'a Uri, &'a UpstreamMessage),
     Bodyless(&'a BodylessRequest<'a>),
 }
 
-impl HttpLink {
-    /// The login, if there is one to use.
-    pub(super) fn login_in_use(&self) -> Option<&LinkLogin> {
-        self.login.as_ref().filter(|login| login.is_known())
-    }
+/// A server, with the limits and the login of one grant.
+pub(in crate::upstream) struct GrantRoute<'a> {
+    pub(in crate::upstream) server: &'a HttpServer,
+    pub(in crate::upstream) limits: &'a GrantLimits,
+    /// None for a server whose token the owner configured as a header.
+    pub(in crate::upstream) login: Option<&'a LinkLogin>,
+}
 
-    /// Posts a message, with a token if there is a login.
-    pub(super) async fn post(
+impl GrantRoute<'_> {
+    /// Posts a message to another address of the server, which must accept it.
+    pub(in crate::upstream) async fn post_to(
         &self,
-        session_headers: &SessionHeaders,
+        uri: &Uri,
         out: &UpstreamMessage,
-    ) -> Result<Response<Body>, UpstreamError> {
-        match self.login_in_use() {
-            None => self.server.post(&self.limits, session_headers, out).await,
-            Some(login) => Box::pin(self.post_signed_in(login, session_headers, out)).await,
-        }
+    ) -> Result<(), UpstreamError> {
+        let outgoing = Outgoing::PostTo(uri, out);
+        let response = self.send(&SessionHeaders::default(), &outgoing).await?;
+        self.check_accepted(response).await
     }
 
-    pub(super) async fn post_signed_in(
-        &self,
-        login: &LinkLogin,
-        session_headers: &SessionHeaders,
-        out: &UpstreamMessage,
-    ) -> Result<Response<Body>, UpstreamError> {
-        self.send_signed_in(login, session_headers, &Outgoing::Post(out)).await
-    }
-
-    /// Sends a request without a body, with a token if there is a login.
-    pub(super) async fn request_without_body(
+    /// Sends a request, with a token if there is a login.
+    async fn send(
         &self,
         session_headers: &SessionHeaders,
-        request: &BodylessRequest<'_>,
+        outgoing: &Outgoing<'_>,
     ) -> Result<Response<Body>, UpstreamError> {
-        let outgoing = Outgoing::Bodyless(request);
-        match self.login_in_use() {
-            None => self.send_outgoing(session_headers, &outgoing).await,
-            Some(login) => Box::pin(self.send_signed_in(login, session_headers, &outgoing)).await,
+        match self.login.filter(|login| login.is_known()) {
+            None => self.send_once(session_headers, outgoing).await,
+            Some(login) => Box::pin(self.send_signed_in(login, session_headers, outgoing)).await,
         }
     }
 
@@ -77,7 +72,7 @@ impl HttpLink {
         let mut tries = 0;
         loop {
             headers.authorization = Some(token.header.clone());
-            let response = self.send_outgoing(&headers, outgoing).await?;
+            let response = self.send_once(&headers, outgoing).await?;
             tries += 1;
             if !LinkLogin::is_refused(response.status(), response.headers()) {
                 return Ok(response);
@@ -91,30 +86,32 @@ impl HttpLink {
         }
     }
 
-    async fn send_outgoing(
+    async fn send_once(
         &self,
         session_headers: &SessionHeaders,
         outgoing: &Outgoing<'_>,
     ) -> Result<Response<Body>, UpstreamError> {
         match outgoing {
-            Outgoing::Post(out) => self.server.post(&self.limits, session_headers, out).await,
+            Outgoing::Post(out) => self.server.post(self.limits, session_headers, out).await,
+            Outgoing::PostTo(uri, out) => {
+                self.server.post_at(uri, self.limits, session_headers, out).await
+            }
             Outgoing::Bodyless(request) => {
                 let BodylessRequest { method, accept, more } = request;
                 self.server
-                    .request_without_body(&self.limits, method, accept, session_headers, *more)
+                    .request_without_body(self.limits, method, accept, session_headers, *more)
                     .await
             }
         }
     }
 
     /// What a refusal means for the login, if it has to do with it.
-    pub(super) async fn login_refusal(&self, response: &Response<Body>) -> Option<UpstreamError> {
-        let login = self.login.as_ref()?;
-        login.refusal(response.status(), response.headers()).await
+    async fn login_refusal(&self, response: &Response<Body>) -> Option<UpstreamError> {
+        self.login?.refusal(response.status(), response.headers()).await
     }
 
     /// A refused request as an error.
-    pub(super) async fn refusal(&self, response: Response<Body>) -> UpstreamError {
+    async fn refusal(&self, response: Response<Body>) -> UpstreamError {
         if let Some(error) = self.login_refusal(&response).await {
             response.into_body().finish(&self.server.bounds);
             return error;
@@ -123,13 +120,66 @@ impl HttpLink {
     }
 
     /// Checks that a message was accepted.
-    pub(super) async fn check_accepted(
-        &self,
-        response: Response<Body>,
-    ) -> Result<(), UpstreamError> {
+    async fn check_accepted(&self, response: Response<Body>) -> Result<(), UpstreamError> {
         if response.status().is_success() {
             return self.server.check_accepted(response).await;
         }
         Err(self.refusal(response).await)
+    }
+}
+
+impl HttpLink {
+    fn route(&self) -> GrantRoute<'_> {
+        GrantRoute { server: &self.server, limits: &self.limits, login: self.login.as_deref() }
+    }
+
+    /// The login, if there is one to use.
+    pub(super) fn login_in_use(&self) -> Option<&LinkLogin> {
+        self.login.as_deref().filter(|login| login.is_known())
+    }
+
+    /// Posts a message, with a token if there is a login.
+    pub(super) async fn post(
+        &self,
+        session_headers: &SessionHeaders,
+        out: &UpstreamMessage,
+    ) -> Result<Response<Body>, UpstreamError> {
+        self.route().send(session_headers, &Outgoing::Post(out)).await
+    }
+
+    pub(super) async fn post_signed_in(
+        &self,
+        login: &LinkLogin,
+        session_headers: &SessionHeaders,
+        out: &UpstreamMessage,
+    ) -> Result<Response<Body>, UpstreamError> {
+        self.route().send_signed_in(login, session_headers, &Outgoing::Post(out)).await
+    }
+
+    /// Sends a request without a body, with a token if there is a login.
+    pub(super) async fn request_without_body(
+        &self,
+        session_headers: &SessionHeaders,
+        request: &BodylessRequest<'_>,
+    ) -> Result<Response<Body>, UpstreamError> {
+        self.route().send(session_headers, &Outgoing::Bodyless(request)).await
+    }
+
+    /// What a refusal means for the login, if it has to do with it.
+    pub(super) async fn login_refusal(&self, response: &Response<Body>) -> Option<UpstreamError> {
+        self.route().login_refusal(response).await
+    }
+
+    /// A refused request as an error.
+    pub(super) async fn refusal(&self, response: Response<Body>) -> UpstreamError {
+        self.route().refusal(response).await
+    }
+
+    /// Checks that a message was accepted.
+    pub(super) async fn check_accepted(
+        &self,
+        response: Response<Body>,
+    ) -> Result<(), UpstreamError> {
+        self.route().check_accepted(response).await
     }
 }
