@@ -2,6 +2,7 @@
 //! redirect, has a timeout, and does not appear in errors.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -74,6 +75,11 @@ impl Http {
     /// A client that refuses private addresses after it has resolved a name, for addresses that others name.
     pub fn to_public_addresses() -> Http {
         Http::with_dialer(Dialer::to_public_addresses())
+    }
+
+    /// A client that connects to this address for every https name. Certificates are checked for the name.
+    pub fn connecting_to(address: SocketAddr) -> Http {
+        Http::with_dialer(Dialer::to(address))
     }
 
     fn with_dialer(dialer: Dialer) -> Http {

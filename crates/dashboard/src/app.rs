@@ -14,6 +14,7 @@ use store::registry::Registry;
 
 use crate::Live;
 use crate::accounts::AccountWork;
+use crate::authorization::ShownPages;
 use crate::client_documents::ClientDocuments;
 use crate::pending::PendingServers;
 use crate::problem::Problem;
@@ -49,6 +50,7 @@ pub(crate) struct App {
     acting: Mutex<HashMap<String, Arc<Registry>>>,
     pub(crate) verifier: Verifier,
     pub(crate) account_work: AccountWork,
+    pub(crate) consents: ShownPages,
 }
 
 impl App {
@@ -67,6 +69,7 @@ impl App {
             acting: Mutex::default(),
             verifier: Verifier::default(),
             account_work: AccountWork::default(),
+            consents: ShownPages::default(),
         }
     }
 

@@ -14,6 +14,7 @@ mod finish;
 pub(crate) mod handshake;
 mod in_flight;
 mod input_required;
+pub(crate) mod log_level;
 pub(crate) mod names;
 pub(crate) mod outbound;
 pub(crate) mod own_tokens;

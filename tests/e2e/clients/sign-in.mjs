@@ -6,6 +6,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { consent } from './lib/owner.mjs';
 
 const PROGRAM = process.env.TOLLGATE;
 const SIGN_INS_MAX = 3;
@@ -24,23 +25,6 @@ function tollgate(...words) {
   const done = spawnSync(PROGRAM, ['--home', home, ...words], { encoding: 'utf8' });
   process.stderr.write(`tollgate ${words.join(' ')}: ${done.status}\n${done.stdout}${done.stderr}`);
   return done;
-}
-
-/// The browser of a person who consents: follows redirects with its cookies until one leads back to the gate.
-async function consent(address) {
-  const cookies = new Map();
-  for (let at = address; ; ) {
-    const cookie = [...cookies].map(([name, value]) => `${name}=${value}`).join('; ');
-    const response = await fetch(at, { redirect: 'manual', headers: { cookie } });
-    for (const line of response.headers.getSetCookie()) {
-      const [, name, value] = /^([^=]+)=([^;]*)/.exec(line);
-      cookies.set(name, value);
-    }
-    const location = response.headers.get('location');
-    if (!location) throw new Error(`the issuer answered ${response.status}: ${await response.text()}`);
-    at = new URL(location, at).href;
-    if (new URL(at).pathname === '/oauth/callback') return at;
-  }
 }
 
 async function signIn() {

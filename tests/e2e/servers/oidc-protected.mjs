@@ -1,12 +1,19 @@
 // An MCP server behind npm `oidc-provider` (RFC 8414, 7591, 7009, 8707, 9207, rotation, optionally client metadata
-// documents) at a path issuer of the same address. `POST /expire` makes all access tokens invalid.
-// `node oidc-protected.mjs [--documents] [--port N]`
+// documents) at a path issuer of the same address. `POST /expire` makes all access tokens invalid. With `--fetch-from
+// PORT` documents are fetched over TLS, from the public host names that are served at this port and from nowhere else.
+// `node oidc-protected.mjs [--documents] [--fetch-from PORT] [--port N]`
 import { createServer } from 'node:http';
+import { get } from 'node:https';
+import { isIP } from 'node:net';
 import { parseArgs } from 'node:util';
 import { Provider } from 'oidc-provider';
 
 const { values: options } = parseArgs({
-  options: { documents: { type: 'boolean', default: false }, port: { type: 'string', default: '0' } },
+  options: {
+    documents: { type: 'boolean', default: false },
+    'fetch-from': { type: 'string' },
+    port: { type: 'string', default: '0' },
+  },
 });
 const ISSUER_PATH = '/tenant/oidc';
 const SCOPE = 'mcp:use';
@@ -21,6 +28,20 @@ const documentAt = (url) => ({
   token_endpoint_auth_method: 'none',
   application_type: 'native',
 });
+
+/// Fetches a document from the proxy that stands for the internet. A name that leads inward is refused.
+function fetched(url) {
+  const { hostname, pathname, protocol } = new URL(url);
+  if (protocol !== 'https:' || isIP(hostname) || hostname === 'localhost') throw new Error(`${hostname} is not a public name`);
+  const at = { host: '127.0.0.1', port: Number(options['fetch-from']), path: pathname, servername: hostname };
+  return new Promise((resolve, reject) => {
+    get({ ...at, headers: { host: hostname } }, async (reply) => {
+      let text = '';
+      for await (const part of reply) text += part;
+      resolve(new Response(text, { status: reply.statusCode, headers: { 'content-type': reply.headers['content-type'] } }));
+    }).on('error', reject);
+  });
+}
 
 const tokens = new Set();
 const expired = new Set();
@@ -48,7 +69,7 @@ function provider(origin) {
     issueRefreshToken: () => true,
     pkce: { required: () => true },
     findAccount: (_, sub) => ({ accountId: sub, claims: () => ({ sub }) }),
-    fetch: async (url) => new Response(JSON.stringify(documentAt(String(url))), { headers: { 'content-type': 'application/json' } }),
+    fetch: async (url) => options['fetch-from'] ? fetched(url) : new Response(JSON.stringify(documentAt(String(url))), { headers: { 'content-type': 'application/json' } }),
     interactions: { url: (_, interaction) => `/interaction/${interaction.uid}` },
     cookies: { keys: ['only for tests'] },
   });

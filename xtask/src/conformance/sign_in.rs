@@ -14,6 +14,8 @@ use crate::tools::Tools;
 use crate::tools::process::{Fixture, Scratch};
 
 const CLIENT: &str = "clients/sign-in.mjs";
+const ELICITATION: &str = "clients/url-elicitation.mjs";
+const OWN_DOCUMENT: &str = "clients/own-document.mjs";
 const OIDC_SERVER: &str = "servers/oidc-protected.mjs";
 /// Several commands per scenario, on a busy machine.
 const WAIT_MS_MAX: &str = "180000";
@@ -66,30 +68,52 @@ pub(super) fn run(tools: &Tools, tollgate: &Path) -> Result<Tally> {
         }
     }
     for flags in [&[][..], &["--documents"]] {
-        let is_good = run_oidc(tools, tollgate, flags)?;
+        let is_good = run_at_oidc(tools, tollgate, CLIENT, flags)?;
+        tally.passed += usize::from(is_good);
+        tally.failed += usize::from(!is_good);
+    }
+    for is_good in
+        [run_at_oidc(tools, tollgate, ELICITATION, &[])?, run_own_document(tools, tollgate)?]
+    {
         tally.passed += usize::from(is_good);
         tally.failed += usize::from(!is_good);
     }
     println!(
         "conformance of the gate as an OAuth client: {} of {} scenarios, {checks} checks, {:.0} s",
         tally.passed,
-        SCENARIOS.len() + 2,
+        SCENARIOS.len() + 4,
         started.elapsed().as_secs_f64()
     );
     Ok(tally)
 }
 
-/// The same client in front of npm `oidc-provider`: registration or a client document, `resource`, `iss`, and three
-/// rotations of the refresh token.
-fn run_oidc(tools: &Tools, tollgate: &Path, flags: &[&str]) -> Result<bool> {
+/// An issuer that fetches the document of a gate with a public address, over TLS.
+fn run_own_document(tools: &Tools, tollgate: &Path) -> Result<bool> {
+    let certificates = Scratch::new("certificates")?;
+    let mut make = Command::new(&tools.python);
+    make.arg(tools.e2e.join("servers/certificate.py")).arg(&certificates.path).arg("gate.example");
+    let made = make.status().context("cannot start Python")?;
+    anyhow::ensure!(made.success(), "cannot make certificates");
+    let mut client = tools.node_script(OWN_DOCUMENT);
+    client.env("TOLLGATE", tollgate).env("CERTIFICATES", &certificates.path);
+    let out = client.stdin(Stdio::null()).output().context("cannot start the client")?;
+    if !out.status.success() {
+        println!("  {OWN_DOCUMENT}: {}", String::from_utf8_lossy(&out.stderr));
+    }
+    Ok(out.status.success())
+}
+
+/// A client in front of npm `oidc-provider`: registration or a client document, `resource`, `iss`, three rotations of
+/// the refresh token, and sign-ins that agents ask for.
+fn run_at_oidc(tools: &Tools, tollgate: &Path, client: &str, flags: &[&str]) -> Result<bool> {
     let mut command = tools.node_script(OIDC_SERVER);
     let server = Fixture::start(command.args(flags).stderr(Stdio::null()))?;
     let expire = server.said.get("expire").and_then(Value::as_str).context("no `expire`")?;
-    let mut client = tools.node_script(CLIENT);
-    client.arg(&server.url).env("TOLLGATE", tollgate).env("EXPIRE_URL", expire);
-    let out = client.stdin(Stdio::null()).output().context("cannot start the client")?;
+    let mut command = tools.node_script(client);
+    command.arg(&server.url).env("TOLLGATE", tollgate).env("EXPIRE_URL", expire);
+    let out = command.stdin(Stdio::null()).output().context("cannot start the client")?;
     if !out.status.success() {
-        println!("  oidc-provider {flags:?}: {}", String::from_utf8_lossy(&out.stderr));
+        println!("  {client} {flags:?}: {}", String::from_utf8_lossy(&out.stderr));
     }
     Ok(out.status.success())
 }

@@ -1,6 +1,8 @@
 //! `tollgate doctor`: checks everything a gate needs, reports problems, and names the command that fixes
 //! each. Changes nothing.
 
+use std::net::SocketAddr;
+
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
@@ -25,6 +27,9 @@ pub(crate) struct DoctorArgs {
     /// Check only the way of clients that sign in by URL, at the public address or the one given
     #[arg(long, value_name = "URL", num_args = 0..=1, require_equals = true, default_missing_value = "", conflicts_with = "thorough")]
     public: Option<String>,
+    /// Connect here instead of resolving the name: where the router does not lead back in, or before DNS is set
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "public")]
+    connect_to: Option<SocketAddr>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -108,7 +113,7 @@ pub(crate) fn run(args: &DoctorArgs, context: &Context, out: &mut Out) -> Result
 
 fn check(args: &DoctorArgs, context: &Context) -> Result<Vec<Finding>> {
     if let Some(named) = &args.public {
-        return public::check(named, context);
+        return public::check(named, args.connect_to, context);
     }
     let home = context.home_path()?;
     let mut findings = Vec::new();

@@ -37,11 +37,13 @@ mod network;
 #[cfg(not(feature = "demo"))]
 mod no_demo;
 mod notify;
+mod oauth_hostile;
 mod oauth_server;
 mod operator;
 mod packaging;
 mod personal;
 mod policies;
+mod public_address;
 mod scan;
 mod seal;
 mod secrets;

@@ -7,9 +7,9 @@ use crate::cli_test::{CliTest, Up};
 use crate::gate::eventually;
 use crate::http::{self, Answer};
 
-const VERIFIER: &str = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
-const CHALLENGE: &str = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
-const REDIRECT: &str = "http://127.0.0.1:9/callback";
+pub(crate) const VERIFIER: &str = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
+pub(crate) const CHALLENGE: &str = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
+pub(crate) const REDIRECT: &str = "http://127.0.0.1:9/callback";
 pub(crate) const FORM: (&str, &str) = ("Content-Type", "application/x-www-form-urlencoded");
 
 fn escaped(text: &str) -> String {
@@ -29,15 +29,25 @@ pub(crate) fn form(pairs: &[(&str, &str)]) -> String {
 
 /// A gate and a browser that is signed in to it.
 pub(crate) struct Owner {
-    base: String,
+    pub(crate) base: String,
     pub(crate) cookie: String,
-    client: String,
+    pub(crate) client: String,
 }
 
 impl Owner {
     pub(crate) fn sign_in(up: &Up) -> Owner {
         let base = up.url().strip_suffix("/mcp").unwrap().to_owned();
-        let link = up.facts["dashboard"].as_str().unwrap();
+        Owner::with_link(base, up.facts["dashboard"].as_str().unwrap())
+    }
+
+    /// Another browser, with another client.
+    pub(crate) fn sign_in_again(test: &CliTest, up: &Up) -> Owner {
+        let base = up.url().strip_suffix("/mcp").unwrap().to_owned();
+        let link = test.succeed(&["open", "--no-browser", "--json"]).json();
+        Owner::with_link(base, text(&link, "link"))
+    }
+
+    fn with_link(base: String, link: &str) -> Owner {
         let token = link.split_once("token=").unwrap().1;
         let headers = [FORM, ("Origin", base.as_str())];
         let body = form(&[("token", token)]);
@@ -54,7 +64,7 @@ impl Owner {
         Owner { base, cookie, client }
     }
 
-    fn query(&self, path: &str) -> String {
+    pub(crate) fn query(&self, path: &str) -> String {
         form(&[
             ("response_type", "code"),
             ("client_id", &self.client),
@@ -67,7 +77,7 @@ impl Owner {
     }
 
     /// Consents, and returns the code.
-    fn consent(&self, path: &str) -> String {
+    pub(crate) fn consent(&self, path: &str) -> String {
         let page = format!("{}/authorize?{}", self.base, self.query(path));
         let answer = http::ask("GET", &page, &[("Cookie", &self.cookie)], "");
         assert_eq!(answer.status, 200, "{}", answer.body);
@@ -94,7 +104,7 @@ impl Owner {
         to.split_once("code=").unwrap().1.split('&').next().unwrap().to_owned()
     }
 
-    fn token(&self, pairs: &[(&str, &str)]) -> Answer {
+    pub(crate) fn token(&self, pairs: &[(&str, &str)]) -> Answer {
         let mut all = vec![("client_id", self.client.as_str())];
         all.extend(pairs);
         http::post(&format!("{}/token", self.base), &[FORM], &form(&all))

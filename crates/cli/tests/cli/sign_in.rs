@@ -40,10 +40,10 @@ pub(crate) fn sign_in(test: &CliTest, server: &ProtectedServer, more: &[&str]) -
 }
 
 /// A `sign-in` that waits for its redirect, and the address it shows.
-struct Waiting {
+pub(crate) struct Waiting {
     child: Child,
     talk: BufReader<ChildStderr>,
-    url: String,
+    pub(crate) url: String,
     heard: String,
 }
 
@@ -51,7 +51,7 @@ struct Waiting {
     clippy::zombie_processes,
     reason = "who is handed the child waits for it; a failed read ends the test"
 )]
-fn waiting(test: &CliTest, arguments: &[&str]) -> Waiting {
+pub(crate) fn waiting(test: &CliTest, arguments: &[&str]) -> Waiting {
     let mut command = test.command(arguments);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
@@ -71,7 +71,7 @@ fn waiting(test: &CliTest, arguments: &[&str]) -> Waiting {
 }
 
 impl Waiting {
-    fn ended(mut self) -> CommandOutput {
+    pub(crate) fn ended(mut self) -> CommandOutput {
         drop(self.child.stdin.take());
         self.talk.read_to_string(&mut self.heard).unwrap();
         let output = self.child.wait_with_output().unwrap();

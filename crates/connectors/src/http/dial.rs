@@ -27,6 +27,8 @@ const CONNECT_WAIT_MAX: Duration = Duration::from_secs(10);
 pub(super) struct Dialer {
     tls: Arc<OnceLock<Result<TlsConnector, String>>>,
     network: Option<Network>,
+    /// Connects here, whatever the name resolves to.
+    fixed: Option<SocketAddr>,
 }
 
 pub(super) enum Stream {
@@ -59,12 +61,19 @@ impl Dialer {
         Dialer { network: Some(Network::Public), ..Dialer::default() }
     }
 
+    pub(super) fn to(address: SocketAddr) -> Dialer {
+        Dialer { fixed: Some(address), ..Dialer::default() }
+    }
+
     async fn dial(&self, to: &Uri) -> io::Result<Stream> {
         let https = to.scheme_str() == Some("https");
         let host = to.host().unwrap_or_default().trim_matches(['[', ']']);
         let port = to.port_u16().unwrap_or(if https { 443 } else { 80 });
         let is_public_only = self.network == Some(Network::Public);
-        let stream = connect(host, port, !https, is_public_only).await?;
+        let stream = match self.fixed {
+            Some(address) if https => TcpStream::connect(address).await?,
+            _ => connect(host, port, !https, is_public_only).await?,
+        };
         stream.set_nodelay(true)?;
         if !https {
             return Ok(Stream::Plain(TokioIo::new(stream)));

@@ -131,6 +131,7 @@ fn show(app: &App, visitor: &Visitor, query: &str) -> Result<Response, Problem> 
         Err(response) => return Ok(response),
     };
     let binding = app.registry.consent_secret()?;
+    app.consents.add(binding.expose(), app.now_us());
     let effective = app.effective()?;
     let view = ConsentPage {
         client_name: client.metadata.name.clone(),
@@ -252,12 +253,17 @@ fn decide(app: &App, request: &Request<Bytes>) -> Result<Response, Problem> {
         Ok(found) => found,
         Err(response) => return Ok(response),
     };
-    let to = match field("decision") {
-        "allow" => allow(app, &visitor, &client, &checked, &form)?,
-        "deny" => deny(app, &visitor, &client, &checked)?,
-        _ => return Err(Problem::invalid("choose Allow or Deny")),
+    if !app.consents.take(&binding, app.now_us()) {
+        let words = "this consent page was answered before, or is too old; start again from the application";
+        return Err(Problem::new(StatusCode::FORBIDDEN, words));
+    }
+    let decided = match field("decision") {
+        "allow" => allow(app, &visitor, &client, &checked, &form),
+        "deny" => deny(app, &visitor, &client, &checked),
+        _ => Err(Problem::invalid("choose Allow or Deny")),
     };
-    // The page is used up: its cookie goes, and without it the form cannot be sent again.
+    // A form that is not complete can be corrected.
+    let to = decided.inspect_err(|_| app.consents.add(&binding, app.now_us()))?;
     let response = Response::see_other(&to).with_consent_cookie(None, app.live.issuer().is_https());
     Ok(Response { is_signed_in: true, ..response })
 }

@@ -15,6 +15,7 @@ use crate::exchange::call::{self, IncomingRequest, Target};
 use crate::exchange::context::{Endpoint, RequestContext};
 use crate::exchange::error_responses;
 use crate::exchange::handshake;
+use crate::exchange::log_level;
 use crate::exchange::names;
 use crate::exchange::outbound::Outbound;
 use crate::exchange::own_tokens;
@@ -207,7 +208,7 @@ async fn request(
         Method::Ping => handshake::ping(&incoming),
         Method::Discover => Box::pin(handshake::discover(&incoming)).await,
         Method::Listen => Box::pin(subscribe::listen(&incoming, in_flight)).await,
-        Method::SetLevel => Box::pin(handshake::set_level(&incoming, in_flight)).await,
+        Method::SetLevel => Box::pin(log_level::set_level(&incoming, in_flight)).await,
         _ => match &context.endpoint {
             Endpoint::All => Box::pin(aggregate::request(&incoming, in_flight)).await,
             Endpoint::One(_) => to_single_server(&incoming, in_flight).await,

@@ -2,25 +2,21 @@
 //! itself.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use policy::Subject;
 use policy::json::{Kind, Value};
 use serde_json::json;
 use store::ledger::{Ending, Permit};
 
 use crate::exchange::call::{self, IncomingRequest, Target};
 use crate::exchange::connect;
-use crate::exchange::context::{Endpoint, RequestContext};
+use crate::exchange::context::Endpoint;
 use crate::exchange::error_responses;
 use crate::exchange::outbound::Outbound;
 use crate::exchange::refuse;
-use crate::exchange::tool_check;
 use crate::runtime::permits;
-use crate::session::{InFlightGuard, NewSession, Session};
+use crate::session::{NewSession, Session};
 use crate::snapshot::ServerAccess;
 use crate::upstream::UpstreamError;
-use crate::upstream::log_levels::LOG_LEVELS;
 use crate::upstream::open::{self, OpenedPeer};
 use crate::upstream::peer::Peer;
 use mcp::ClientInfo;
@@ -30,9 +26,6 @@ use mcp::{ClientCapabilities, Era, ProtocolError, Request, Revision, meta_keys, 
 
 /// Larger handshake params are refused.
 const HANDSHAKE_BYTES_MAX: usize = 64 * 1024;
-
-/// How long setting a log level waits for all servers of a session.
-const SET_LEVEL_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// Opens a session.
 pub(crate) async fn initialize(incoming: &IncomingRequest<'_>) -> Outbound {
@@ -333,7 +326,7 @@ pub(crate) fn ping(incoming: &IncomingRequest<'_>) -> Outbound {
     respond_directly(incoming, "{}")
 }
 
-fn respond_directly(incoming: &IncomingRequest<'_>, result: &str) -> Outbound {
+pub(super) fn respond_directly(incoming: &IncomingRequest<'_>, result: &str) -> Outbound {
     let server = incoming.context.endpoint.server().unwrap_or_default();
     match incoming.context.record_passed(&incoming.request.method_name, server) {
         Ok(()) => Outbound::ok(result_body(&incoming.request.id, result)),
@@ -349,66 +342,6 @@ fn ledger_failure_response(
         &incoming.request.id,
         &error_responses::ledger_failure(error),
     ))
-}
-
-/// Sets the log level of a session. Modern servers get it with every request instead.
-pub(crate) async fn set_level(
-    incoming: &IncomingRequest<'_>,
-    in_flight: Option<InFlightGuard>,
-) -> Outbound {
-    let level = incoming.request.params.and_then(|params| params.get("level")?.as_str());
-    let Some(level) = level.filter(|level| LOG_LEVELS.contains(&level.as_ref())) else {
-        let words = format!("`level` must be one of {}", LOG_LEVELS.join(", "));
-        let refused = ProtocolError::params(words).with_id(&incoming.request.id);
-        return refuse::refuse(incoming.context, &refused, &incoming.request.method_name);
-    };
-    let method = Subject::Method(&incoming.request.method_name);
-    if let Some(access) = incoming.context.only()
-        && !call::allows(incoming, access, method)
-    {
-        // The policy forbids it: refused like any other method.
-        let target = Target { access, subject: Some(method), task_of: None, rename: None };
-        return call::carry(incoming, &target, in_flight).await;
-    }
-    if let Some(session) = &incoming.context.session {
-        session.set_log_level(&level);
-        if incoming.context.only().is_none() {
-            set_level_on_all(incoming.context, session.peers()).await;
-        }
-    }
-    let legacy = incoming.context.session.as_ref().is_some_and(|session| {
-        session.peers().iter().any(|peer| peer.era == Era::Legacy && !peer.is_builtin())
-    });
-    match incoming.context.only() {
-        Some(access) if legacy => {
-            call::carry(
-                incoming,
-                &Target { access, subject: Some(method), task_of: None, rename: None },
-                in_flight,
-            )
-            .await
-        }
-        _ => respond_directly(incoming, "{}"),
-    }
-}
-
-/// Sends the log level to several servers. A slow server does not delay the others.
-async fn set_level_on_all(context: &RequestContext, peers: Vec<Arc<Peer>>) {
-    let updates: Vec<_> = peers
-        .into_iter()
-        .map(|peer| {
-            let context = context.clone();
-            tokio::spawn(async move { tool_check::sync_log_level(&context, &peer).await })
-        })
-        .collect();
-    let all = async {
-        for update in updates {
-            // A cancelled task has sent nothing.
-            let _ = update.await;
-        }
-    };
-    // Slower servers still get it.
-    let _ = tokio::time::timeout(SET_LEVEL_WAIT_MAX, all).await;
 }
 
 /// `server/discover` for a modern client.

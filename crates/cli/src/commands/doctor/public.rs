@@ -1,115 +1,31 @@
 //! `doctor --public`: goes the way of a client that knows only the address, and says for each client which
 //! step would fail. It registers one client, which expires within the hour, and changes nothing else.
 
+use std::net::{IpAddr, SocketAddr};
+
 use connectors::http::{BaseUrl, Http, Reply, Request};
 use http::Method;
+use oauth::client::address::is_private;
 use oauth::server::Issuer;
 use serde_json::{Value, json};
+
+mod clients;
 
 use super::Finding;
 use crate::context::Context;
 use crate::gate::runtime;
 use crate::running;
+use clients::{CLIENTS, Client, Step};
 
 const REPLY_BYTES_MAX: usize = 1 << 20;
 const CHALLENGE: &str = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
 const VERIFIER: &str = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
 
-/// A step of the way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    /// Public https: the client calls from its own machines.
-    Internet,
-    Challenge,
-    Resource,
-    Metadata,
-    Documents,
-    Registration,
-    OfflineAccess,
-    Authorize,
-    Token,
-}
-
-/// What a client does, in its order, and where it wants to be sent back to.
-struct Client {
-    name: &'static str,
-    redirect: &'static str,
-    steps: &'static [Step],
-}
-
-const CLIENTS: &[Client] = &[
-    Client {
-        name: "claude.ai",
-        redirect: "https://claude.ai/api/mcp/auth_callback",
-        steps: &[
-            Step::Internet,
-            Step::Challenge,
-            Step::Resource,
-            Step::Metadata,
-            Step::Documents,
-            Step::Registration,
-            Step::Authorize,
-            Step::Token,
-        ],
-    },
-    Client {
-        name: "ChatGPT",
-        redirect: "https://chatgpt.com/connector_platform_oauth_redirect",
-        steps: &[
-            Step::Internet,
-            Step::Challenge,
-            Step::Resource,
-            Step::Metadata,
-            Step::OfflineAccess,
-            Step::Documents,
-            Step::Registration,
-            Step::Authorize,
-            Step::Token,
-        ],
-    },
-    Client {
-        name: "VS Code",
-        redirect: "http://127.0.0.1/",
-        steps: &[
-            Step::Challenge,
-            Step::Resource,
-            Step::Metadata,
-            Step::Documents,
-            Step::Registration,
-            Step::Authorize,
-            Step::Token,
-        ],
-    },
-    Client {
-        name: "Cursor",
-        redirect: "cursor://anysphere.cursor-mcp/oauth/callback",
-        steps: &[
-            Step::Challenge,
-            Step::Resource,
-            Step::Metadata,
-            Step::Registration,
-            Step::Authorize,
-            Step::Token,
-        ],
-    },
-    Client {
-        name: "Claude Code",
-        redirect: "http://localhost/callback",
-        steps: &[
-            Step::Challenge,
-            Step::Resource,
-            Step::Metadata,
-            Step::Documents,
-            Step::Registration,
-            Step::Authorize,
-            Step::Token,
-        ],
-    },
-];
-
 /// Why a step fails, and what to do.
 struct Fault {
     step: Step,
+    /// The only client that it concerns; all of them otherwise.
+    client: Option<&'static str>,
     words: String,
     mend: String,
 }
@@ -117,7 +33,11 @@ struct Fault {
 const NO_ADDRESS: &str = "set `public_url` in tollgate.toml and start the gate again, or give the address: `tollgate doctor --public=https://gate.example`";
 
 /// `named` is the address that was given, or empty.
-pub(super) fn check(named: &str, context: &Context) -> anyhow::Result<Vec<Finding>> {
+pub(super) fn check(
+    named: &str,
+    connect_to: Option<SocketAddr>,
+    context: &Context,
+) -> anyhow::Result<Vec<Finding>> {
     let Some(address) = address(named, context)? else {
         let words = "the gate has no public address, so clients elsewhere cannot reach it";
         return Ok(vec![Finding::wrong("public", words, NO_ADDRESS)]);
@@ -131,7 +51,8 @@ pub(super) fn check(named: &str, context: &Context) -> anyhow::Result<Vec<Findin
     };
     let is_dashboard_wanted = context.settings()?.public_dashboard;
     let base = BaseUrl::parse(issuer.as_str()).map_err(anyhow::Error::msg)?;
-    let walk = Walk { issuer, base, http: Http::new() };
+    let http = connect_to.map_or_else(Http::new, Http::connecting_to);
+    let walk = Walk { issuer, base, http, connect_to };
     let (faults, dashboard) = runtime()?
         .block_on(async { (walk.faults().await, walk.dashboard(is_dashboard_wanted).await) });
     let mut findings = vec![dashboard];
@@ -151,8 +72,11 @@ fn address(named: &str, context: &Context) -> anyhow::Result<Option<String>> {
 }
 
 fn verdict(client: &Client, issuer: &Issuer, faults: &[Fault]) -> Finding {
-    let fault =
-        client.steps.iter().find_map(|step| faults.iter().find(|fault| fault.step == *step));
+    let concerns = |fault: &&Fault| fault.client.is_none_or(|name| name == client.name);
+    let fault = client
+        .steps
+        .iter()
+        .find_map(|step| faults.iter().filter(concerns).find(|fault| fault.step == *step));
     match fault {
         None => {
             let words = format!(
@@ -175,18 +99,20 @@ struct Walk {
     issuer: Issuer,
     base: BaseUrl,
     http: Http,
+    connect_to: Option<SocketAddr>,
 }
 
 impl Walk {
     /// Every step is tried, because clients need different ones.
     async fn faults(&self) -> Vec<Fault> {
         let mut faults = Vec::new();
-        let mut note = |step, result: Result<(), (String, String)>| {
+        let mut note_for = |client, step, result: Result<(), (String, String)>| {
             if let Err((words, mend)) = result {
-                faults.push(Fault { step, words, mend });
+                faults.push(Fault { step, client, words, mend });
             }
         };
-        note(Step::Internet, self.internet());
+        let mut note = |step, result| note_for(None, step, result);
+        note(Step::Internet, self.internet().await);
         note(Step::Challenge, self.challenge().await);
         note(Step::Resource, self.resource().await);
         let metadata = self.document(&[".well-known", "oauth-authorization-server"]).await;
@@ -200,24 +126,38 @@ impl Walk {
         let client = self.register().await;
         note(Step::Registration, client.as_ref().map(|_| ()).map_err(Clone::clone));
         let client = client.unwrap_or_default();
-        note(Step::Authorize, self.authorize(&client).await);
         note(Step::Token, self.token(&client).await);
+        for one in CLIENTS {
+            note_for(Some(one.name), Step::Authorize, self.authorize(&client, one).await);
+        }
         faults
     }
 
-    fn internet(&self) -> Result<(), (String, String)> {
-        if self.issuer.is_https() {
-            return Ok(());
+    /// A name that cannot be resolved is reported by the next step.
+    async fn internet(&self) -> Result<(), (String, String)> {
+        let host = self.issuer.authority();
+        let host = host.rsplit_once(':').map_or(host, |(host, _)| host).trim_matches(['[', ']']);
+        let is_local =
+            !self.issuer.is_https() || host == "localhost" || host.ends_with(".localhost");
+        let found: Vec<IpAddr> = match self.connect_to {
+            Some(_) => Vec::new(),
+            None => {
+                let found = tokio::net::lookup_host((host, 443)).await;
+                found.into_iter().flatten().map(|address| address.ip()).collect()
+            }
+        };
+        if is_local {
+            let words = "it calls from its own machines, and this address is this machine only";
+            let mend = "a tunnel or a proxy with https in front of the gate, as docs/guide/public.md shows";
+            return Err((words.to_owned(), mend.to_owned()));
         }
-        let words = format!(
-            "it calls from its own machines, and {} is this machine only",
-            self.issuer.as_str()
-        );
-        Err((
-            words,
-            "a tunnel or a proxy with https in front of the gate, as docs/guide/public.md shows"
-                .to_owned(),
-        ))
+        match found.iter().find(|address| is_private(**address)) {
+            Some(address) => Err((
+                format!("it calls from its own machines, and `{host}` has the private address {address}"),
+                "give the name a public address; if it has one outside this network, `--connect-to ADDRESS:PORT` checks that one".to_owned(),
+            )),
+            None => Ok(()),
+        }
     }
 
     async fn send(&self, request: Request) -> Result<Reply, (String, String)> {
@@ -231,9 +171,10 @@ impl Walk {
     async fn document(&self, segments: &[&str]) -> Result<Value, (String, String)> {
         let reply = self.send(Request::get(&self.base, segments)).await?;
         let shown = format!("/{}", segments.join("/"));
-        let mend = || {
-            "the proxy must pass `/.well-known/` on to the gate, without a guard of its own"
-                .to_owned()
+        let mend = || match reply.status {
+            403 | 502..=504 => self.mend_of(&reply),
+            _ => "the proxy must pass `/.well-known/` on to the gate, without a guard of its own"
+                .to_owned(),
         };
         if reply.status != 200 {
             return Err((
@@ -245,9 +186,23 @@ impl Walk {
             .map_err(|_| (format!("{shown} is not JSON: something else answers"), mend()))
     }
 
+    /// The handshakes of both eras and a request for a stream all lead to the sign-in.
     async fn challenge(&self) -> Result<(), (String, String)> {
-        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {} });
-        let request = Request::new(Method::POST, &self.base, &["mcp"]).json(&body);
+        let message =
+            |method: &str| json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": {} });
+        let post = Request::new(Method::POST, &self.base, &["mcp"]);
+        let stream = Request::get(&self.base, &["mcp"]).header("accept", "text/event-stream");
+        for (method, request) in [
+            ("POST", post.clone().json(&message("server/discover"))),
+            ("POST", post.json(&message("initialize"))),
+            ("GET", stream),
+        ] {
+            self.challenged(method, request).await?;
+        }
+        Ok(())
+    }
+
+    async fn challenged(&self, method: &str, request: Request) -> Result<(), (String, String)> {
         let reply = self.send(request).await?;
         let challenge = reply.header("www-authenticate").unwrap_or_default();
         let expected = self.issuer.resource_metadata("/mcp");
@@ -255,13 +210,16 @@ impl Walk {
             return Ok(());
         }
         let words = match reply.status {
+            401 if challenge.is_empty() => {
+                "/mcp answers with 401, but without the header `WWW-Authenticate` that names the sign-in".to_owned()
+            }
             401 => format!("the challenge does not name {expected}: `{challenge}`"),
             status => format!(
-                "/mcp without a token answers with status {status}, not 401{}",
+                "{method} /mcp without a token answers with status {status}, not 401, so that no client begins a sign-in{}",
                 host_hint(&reply)
             ),
         };
-        Err((words, self.address_mend()))
+        Err((words, self.mend_of(&reply)))
     }
 
     async fn resource(&self) -> Result<(), (String, String)> {
@@ -273,6 +231,17 @@ impl Walk {
         }
         let words = format!("the gate calls itself `{found}`, and the client was given {expected}");
         Err((words, self.address_mend()))
+    }
+
+    /// What to do about an answer that is not the gate's.
+    fn mend_of(&self, reply: &Reply) -> String {
+        match reply.status {
+            502..=504 => "the tunnel or proxy does not reach the gate: check that `tollgate up` runs, and the address that it forwards to".to_owned(),
+            401 | 403 if host_hint(reply).is_empty() => {
+                "the proxy must pass the requests and responses of `/mcp` on unchanged, without a guard of its own".to_owned()
+            }
+            _ => self.address_mend(),
+        }
     }
 
     fn address_mend(&self) -> String {
@@ -304,7 +273,7 @@ impl Walk {
 
     /// Registers one client with the redirects of all.
     async fn register(&self) -> Result<String, (String, String)> {
-        let redirects: Vec<&str> = CLIENTS.iter().map(|client| client.redirect).collect();
+        let redirects: Vec<&str> = CLIENTS.iter().map(|client| client.registered).collect();
         let body = json!({
             "client_name": "tollgate doctor", "redirect_uris": redirects,
             "token_endpoint_auth_method": "none",
@@ -324,12 +293,11 @@ impl Walk {
         }
     }
 
-    async fn authorize(&self, client: &str) -> Result<(), (String, String)> {
-        let redirect = CLIENTS.first().map(|client| client.redirect).unwrap_or_default();
+    async fn authorize(&self, id: &str, client: &Client) -> Result<(), (String, String)> {
         let request = Request::get(&self.base, &["authorize"])
             .query("response_type", "code")
-            .query("client_id", client)
-            .query("redirect_uri", redirect)
+            .query("client_id", id)
+            .query("redirect_uri", client.redirect)
             .query("code_challenge", CHALLENGE)
             .query("code_challenge_method", "S256")
             .query("resource", &self.issuer.at("/mcp"));
