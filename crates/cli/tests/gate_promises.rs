@@ -17,6 +17,8 @@ mod approval_binding;
 mod apps;
 #[path = "gate/audit.rs"]
 mod audit;
+#[path = "gate/capture.rs"]
+mod capture;
 #[path = "gate/children.rs"]
 mod children;
 #[path = "gate/connections.rs"]
@@ -73,3 +75,5 @@ mod test_gate;
 mod tokens;
 #[path = "gate/unread_responses.rs"]
 mod unread_responses;
+#[path = "gate/via_client.rs"]
+mod via_client;

@@ -7,6 +7,8 @@ use store::registry::Role;
 pub(crate) enum Access {
     /// Any signed-in person.
     Read,
+    /// Reads the arguments of calls.
+    ReadArguments,
     /// Writes policies and attaches them to grants.
     WritePolicies,
     /// Decides approvals, manages grants, servers and people.
@@ -17,6 +19,7 @@ impl Access {
     pub(crate) fn allows(self, role: Role) -> bool {
         match self {
             Access::Read => true,
+            Access::ReadArguments => sees_arguments(role),
             Access::WritePolicies => matches!(role, Role::Admin | Role::PolicyManager),
             Access::Administer => role == Role::Admin,
         }

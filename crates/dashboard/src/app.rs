@@ -15,6 +15,7 @@ use store::registry::Registry;
 use crate::Live;
 use crate::accounts::AccountWork;
 use crate::authorization::ShownPages;
+use crate::catalogue_pages::CataloguePages;
 use crate::client_documents::ClientDocuments;
 use crate::pending::PendingServers;
 use crate::problem::Problem;
@@ -44,6 +45,7 @@ pub(crate) struct App {
     pub(crate) documents: Arc<dyn ClientDocuments>,
     pub(crate) pending: PendingServers,
     pub(crate) classes: ClassCache,
+    pub(crate) catalogue: CataloguePages,
     clock: Clock,
     random: Random,
     /// By the name of the person.
@@ -64,6 +66,7 @@ impl App {
             documents: options.documents,
             pending: PendingServers::default(),
             classes: ClassCache::default(),
+            catalogue: CataloguePages::default(),
             clock: options.clock,
             random: options.random,
             acting: Mutex::default(),

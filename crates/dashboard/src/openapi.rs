@@ -123,6 +123,7 @@ fn operation_id(route: &Route) -> String {
 fn summary(route: &Route) -> String {
     let who = match route.access {
         Access::Read => "any role",
+        Access::ReadArguments => "roles `admin` and `auditor`",
         Access::WritePolicies => "roles `admin` and `policy_manager`",
         Access::Administer => "role `admin`",
     };

@@ -138,7 +138,7 @@ const SEGMENT: &AsciiSet = &CONTROLS
     .add(b'$')
     .add(b'\'');
 
-/// Text between the tags of a `textarea`, where only `&` and `<` have a meaning. A policy has thousands of
+/// Text between the tags of a `textarea` or another element, where only `&` and `<` have a meaning. A policy has thousands of
 /// quotes, and an escaped one takes five bytes.
 pub(crate) fn in_textarea(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;")

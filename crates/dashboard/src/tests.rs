@@ -31,6 +31,7 @@ use crate::{
     ServerSignIn, ToolTrial, TriedServer, csrf,
 };
 
+mod arguments;
 mod authorization;
 mod servers;
 

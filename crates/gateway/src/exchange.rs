@@ -6,6 +6,7 @@ pub(crate) mod app_pages;
 pub(crate) mod approvals;
 mod bridge;
 pub(crate) mod call;
+mod client_approval;
 pub(crate) mod connect;
 pub(crate) mod context;
 mod digests;

@@ -15,6 +15,7 @@ use crate::pointer;
 use crate::problem::{Complaint, suggest};
 use crate::tree::{Node, NodeValue};
 use crate::truth_value::TruthValue;
+use crate::verdict::Via;
 
 /// The default timeout of an approval.
 pub(crate) const APPROVAL_SECONDS: u64 = 30 * 60;
@@ -109,6 +110,7 @@ pub(crate) struct Rule {
     conditions: Box<[Condition]>,
     pub(crate) on_deny: Option<Box<str>>,
     pub(crate) timeout_seconds: u64,
+    pub(crate) via: Via,
 }
 
 impl Rule {
@@ -184,6 +186,7 @@ fn compile_rule(node: &Node, pointer: String, loader: &mut Loader) -> Rule {
         conditions,
         on_deny: node.text_of("on_deny").map(Into::into),
         timeout_seconds: timeout.flatten().unwrap_or(APPROVAL_SECONDS),
+        via: if node.text_of("via") == Some("client") { Via::Client } else { Via::Owner },
         pointer: pointer.into(),
     }
 }

@@ -15,7 +15,7 @@ use crate::policy::{Found, Policy, hide_pointer};
 use crate::predict::{ArgumentRules, Prediction};
 use crate::reached::{ReachedRule, ReachedRules};
 use crate::truth_value::TruthValue;
-use crate::verdict::{Ask, Code, Decision, Denial, Effects, HiddenAs, Hold, Verdict};
+use crate::verdict::{Ask, Code, Decision, Denial, Effects, HiddenAs, Hold, Verdict, Via};
 
 impl Policy {
     /// The decision of this policy for this call.
@@ -311,8 +311,10 @@ impl<'w, R: Recorder> Walk<'w, R> {
         }
     }
 
-    /// The first that requires approval: a rule of `all_tools`, the entry's action, a rule of the entry.
+    /// The first that requires the owner's approval: a rule of `all_tools`, the entry's action, a rule of the
+    /// entry. Only if there is none, the first that asks the client's user.
     fn approval(&mut self, entry: Option<&'w Entry>) -> Option<Ask> {
+        let mut of_client = None;
         for source in self.rules(entry) {
             if let Some(ask) = source.entry.and_then(|entry| self.ask_by_action(entry)) {
                 return Some(ask);
@@ -325,11 +327,16 @@ impl<'w, R: Recorder> Walk<'w, R> {
                 };
                 if truth != TruthValue::Fails {
                     let reason = source.words(rule).unwrap_or_else(|| self.needs_approval());
-                    return Some(self.ask(&rule.pointer, reason, rule.timeout_seconds));
+                    if rule.via == Via::Owner {
+                        return Some(self.ask(&rule.pointer, reason, rule.timeout_seconds));
+                    }
+                    of_client = of_client.or(Some((rule, reason)));
                 }
             }
         }
-        None
+        let (rule, reason) = of_client?;
+        let ask = self.ask(&rule.pointer, reason, rule.timeout_seconds);
+        Some(Ask { via: Via::Client, ..ask })
     }
 
     fn ask_by_action(&mut self, entry: &Entry) -> Option<Ask> {
@@ -343,7 +350,7 @@ impl<'w, R: Recorder> Walk<'w, R> {
 
     fn ask(&mut self, pointer: &str, reason: String, timeout_seconds: u64) -> Ask {
         self.note(pointer, "what a human decides", Finding::Asks);
-        Ask { rule: pointer.to_owned(), reason, timeout_seconds }
+        Ask { rule: pointer.to_owned(), reason, timeout_seconds, via: Via::Owner }
     }
 
     fn needs_approval(&self) -> String {

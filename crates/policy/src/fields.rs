@@ -35,6 +35,7 @@ pub(crate) const ON_CHANGE: &[&str] = &["refuse", "warn", "allow"];
 pub(crate) const SERVER_REQUESTS: &[&str] = &["elicitation", "sampling", "roots"];
 pub(crate) const SCOPES: &[&str] = &["grant", "session", "server", "everyone"];
 pub(crate) const WINDOWS: &[&str] = &["second", "minute", "hour", "day"];
+pub(crate) const VIA: &[&str] = &["owner", "client"];
 /// The decisions, and the action that leads to `ask`.
 pub(crate) const EXPECTATIONS: &[&str] = &["allow", "deny", "ask", "hide", "require_approval"];
 const DEFINITIONS: &[&str] = &["unchanged", "changed", "new", "conflict"];
@@ -126,6 +127,11 @@ pub(crate) static APPROVAL_RULE: Object = Object {
         CONDITIONS,
         ON_DENY,
         optional("timeout", Shape::Duration(&[]), "when the question ends; 30 minutes unless said"),
+        optional(
+            "via",
+            Shape::Word(VIA),
+            "who decides; `owner` unless said. `client` asks the client's own user, if the client can ask",
+        ),
     ],
 };
 

@@ -54,4 +54,4 @@ pub use selftest::TestOutcome;
 pub use shape::{Field, Object, Shape};
 pub use tree::Format;
 pub use truth_value::TruthValue;
-pub use verdict::{Ask, Code, Decision, Denial, Effects, HiddenAs, Hold, Scope, Verdict};
+pub use verdict::{Ask, Code, Decision, Denial, Effects, HiddenAs, Hold, Scope, Verdict, Via};

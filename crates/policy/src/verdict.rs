@@ -103,6 +103,25 @@ pub struct Ask {
     pub rule: String,
     pub reason: String,
     pub timeout_seconds: u64,
+    pub via: Via,
+}
+
+/// Who may approve a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Via {
+    #[default]
+    Owner,
+    /// The user of the client that makes the call; the owner, too.
+    Client,
+}
+
+impl Via {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Via::Owner => "owner",
+            Via::Client => "client",
+        }
+    }
 }
 
 /// A denial with everything that the agent may see.

@@ -22,7 +22,7 @@ const OTHERS_BITS: u32 = 0o077;
 const OURS: &[&str] = &["gate.db", "data.db", "vault.key", "audit", "logs", "backups", "ledger"];
 /// Names that other programs use too: they do not make a folder a home, but in a home their modes
 /// are checked.
-const ALSO_KEPT: &[&str] = &["accounts", "catalog.db", "logins"];
+const ALSO_KEPT: &[&str] = &["accounts", "captures.db", "catalog.db", "logins"];
 /// The owner may create this file before the first start, and may link it.
 const SETTINGS_FILE: &str = "tollgate.toml";
 /// Our subfolders are at most this deep.

@@ -3,6 +3,7 @@
 
 pub mod accounts;
 pub mod approval;
+pub mod captures;
 pub mod clock;
 pub mod effective;
 pub mod export;

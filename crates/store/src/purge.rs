@@ -13,6 +13,7 @@ const OURS: &[(&str, &str)] = &[
     ("vault.key", "the key that seals accounts and credentials"),
     ("accounts", "accounts with their tokens"),
     ("logins", "sign-ins at servers with their tokens"),
+    ("captures.db", "captured arguments of calls"),
     ("data.db", "records fetched from your accounts"),
     ("exports", "files that agents exported"),
     ("audit", "the audit log"),

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
+use crate::captures::Captures;
 use crate::file_id::FileId;
 use crate::home::{Home, private};
 use crate::ledger::Note;
@@ -101,6 +102,12 @@ struct RegistryConnection {
 }
 
 impl Registry {
+    /// The captured params of calls, in a file of their own next to this one.
+    pub fn captures(&self) -> Captures {
+        let folder = self.path.parent().unwrap_or(Path::new("."));
+        Captures::new(folder, Arc::clone(&self.vault), self.random.clone())
+    }
+
     /// Opens `gate.db` of a home, creating or upgrading it when needed.
     pub fn open(home: &Home, vault: Arc<Vault>, random: Random) -> Result<Registry, RegistryError> {
         let path = home.gate_db();

@@ -35,6 +35,8 @@ pub enum Purpose {
     ServerCredential,
     /// The arguments of a call that waits for a human.
     ParkedArguments,
+    /// The params of a call that the owner wanted kept.
+    CapturedParams,
     /// The keyed digest of arguments in audit rows.
     ArgumentDigest,
     /// The state a client carries between the rounds of one call.
@@ -60,6 +62,7 @@ impl Purpose {
         match self {
             Purpose::ServerCredential => "server credential",
             Purpose::ParkedArguments => "parked arguments",
+            Purpose::CapturedParams => "captured params",
             Purpose::ArgumentDigest => "argument digest",
             Purpose::RequestState => "request state",
             Purpose::AccountSecret => "account secret",

@@ -15,6 +15,7 @@ use crate::output::Out;
 
 mod chain;
 mod export;
+mod show;
 mod tail;
 
 /// Every decision that a row may hold.
@@ -27,6 +28,8 @@ pub(crate) enum AuditCommand {
     Tail(TailArgs),
     /// Find entries
     Search(AuditSearchArgs),
+    /// Show one entry with all its fields
+    Show(ShowArgs),
     /// Check that no row was changed, removed or put in
     Verify(VerifyArgs),
     /// Print a checkpoint to keep elsewhere; with it, verify also detects removed rows at the end
@@ -94,6 +97,15 @@ enum Only {
 }
 
 #[derive(Args)]
+pub(crate) struct ShowArgs {
+    /// The number of the entry
+    number: u64,
+    /// Also the arguments, if they were captured; the log records that you read them
+    #[arg(long)]
+    arguments: bool,
+}
+
+#[derive(Args)]
 pub(crate) struct VerifyArgs {
     /// A checkpoint that was kept elsewhere
     #[arg(long, value_name = "FILE")]
@@ -124,6 +136,7 @@ impl AuditCommand {
         match self {
             AuditCommand::Tail(args) => tail::tail(&args, context, out),
             AuditCommand::Search(args) => tail::search(&args, context, out),
+            AuditCommand::Show(args) => show::run(&args, context, out),
             AuditCommand::Verify(args) => chain::verify(&args, context, out),
             AuditCommand::Checkpoint(args) => chain::checkpoint(&args, &context.open()?, out),
             AuditCommand::Export(args) => export::run(&args, context, out),

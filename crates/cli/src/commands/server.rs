@@ -14,6 +14,7 @@ use crate::output::{Out, Table, count, cut_end, visible};
 use store::tool_class;
 
 mod add;
+mod capture;
 mod pins;
 mod redirect;
 mod seal;
@@ -33,6 +34,8 @@ pub(crate) enum ServerCommand {
     Pins(pins::PinsArgs),
     /// Seal secret arguments of a server in the vault
     Seal(seal::SealArgs),
+    /// Keep the arguments of a server's calls for auditors, or stop keeping them
+    Capture(capture::CaptureArgs),
     /// Sign in to a server that wants OAuth, in the browser
     SignIn(Box<sign_in::SignInArgs>),
     /// Sign out of a server: revoke its tokens and delete them
@@ -55,6 +58,7 @@ impl ServerCommand {
             ServerCommand::Tools(args) => tools::run(&args.name, &context.open()?, out),
             ServerCommand::Pins(args) => pins::run(&args, context, out),
             ServerCommand::Seal(args) => seal::run(&args, &context.open()?, out),
+            ServerCommand::Capture(args) => capture::run(&args, &context.open()?, out),
             ServerCommand::SignIn(args) => sign_in::sign_in(&args, context, out),
             ServerCommand::SignOut(args) => sign_out::sign_out(&args, context, out),
             ServerCommand::Remove(args) => remove(&args.name, &context.open()?, out),

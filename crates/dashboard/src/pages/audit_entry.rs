@@ -3,12 +3,15 @@
 
 use askama::Template;
 use serde::Serialize;
-use store::ledger::{Entry, EntryKind, Filter};
+use store::captures::Captured;
+use store::ledger::{Entry, EntryKind, Filter, Note};
 use store::registry::PolicyText;
 
-use crate::app::App;
+use crate::access::sees_arguments;
+use crate::app::{App, actor};
 use crate::page::{Chrome, page, segment};
 use crate::pages::audit::EntryView;
+use crate::pretty;
 use crate::problem::Problem;
 use crate::request::Visit;
 use crate::response::Response;
@@ -19,6 +22,16 @@ const NEIGHBOURS_MAX: usize = 5;
 /// Rows that are searched for them on each side.
 const NEIGHBOUR_ROWS_MAX: u64 = 2_000;
 
+/// What was captured of the call, for roles that may read it.
+#[derive(Serialize)]
+struct CapturedView {
+    bytes: u64,
+    is_too_large: bool,
+    /// Only in the answer to the request for it, which is recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    arguments: Option<String>,
+}
+
 #[derive(Template, Serialize)]
 #[template(path = "audit_entry.html")]
 struct EntryPage {
@@ -28,6 +41,8 @@ struct EntryPage {
     /// Nothing for an entry that no policy judged, or whose policy version is not stored any more.
     walk: Option<Vec<WalkStep>>,
     neighbours: Vec<EntryView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    captured: Option<CapturedView>,
     #[serde(skip)]
     facts: Vec<(String, String)>,
     #[serde(skip)]
@@ -35,24 +50,79 @@ struct EntryPage {
 }
 
 pub(crate) fn show(app: &App, visit: &Visit) -> Result<Response, Problem> {
+    let entry = entry(app, visit)?;
+    let captured = captured(app, visit, &entry)?.map(|captured| CapturedView {
+        bytes: captured.bytes,
+        is_too_large: captured.params.is_none(),
+        arguments: None,
+    });
+    page(visit, &entry_page(app, visit, entry, captured)?)
+}
+
+/// The page with the captured arguments. That they were read is recorded before they are shown.
+pub(crate) fn show_arguments(app: &App, visit: &Visit) -> Result<Response, Problem> {
+    let entry = entry(app, visit)?;
+    let captured = captured(app, visit, &entry)?.ok_or_else(|| {
+        Problem::not_found(format!("the arguments of entry {} were not captured", entry.seq))
+    })?;
+    let (about, by) = (format!("entry {}", entry.seq), actor(&visit.person.name));
+    let note = Note { act: "arguments_read", by: &by, about: &about, words: &entry.server };
+    app.ledger.note(&note).map_err(|error| {
+        Problem::internal(format!(
+            "nothing is shown, because the audit log could not record it: {error}"
+        ))
+    })?;
+    let text = captured.params.as_ref().map(|params| shown(params.expose()));
+    let view = CapturedView {
+        bytes: captured.bytes,
+        is_too_large: captured.params.is_none(),
+        arguments: text,
+    };
+    page(visit, &entry_page(app, visit, entry, Some(view))?)
+}
+
+/// The text that the digest covers: the arguments, or `params` and all of them.
+fn shown(params: &[u8]) -> String {
+    let text = params.strip_prefix(b"params\0").unwrap_or(params);
+    pretty(&String::from_utf8_lossy(text))
+}
+
+fn captured(app: &App, visit: &Visit, entry: &Entry) -> Result<Option<Captured>, Problem> {
+    if !sees_arguments(visit.person.role) {
+        return Ok(None);
+    }
+    let found = app.registry.captures().get(&entry.server, &entry.digest);
+    found.map_err(|error| Problem::internal(error.to_string()))
+}
+
+fn entry(app: &App, visit: &Visit) -> Result<Entry, Problem> {
     let seq: u64 = visit
         .name("seq")
         .parse()
         .map_err(|_| Problem::not_found("an entry is named by its number"))?;
     let entry = app.audit()?.entry(seq)?;
-    let entry = entry.ok_or_else(|| Problem::not_found(format!("there is no entry {seq}")))?;
+    entry.ok_or_else(|| Problem::not_found(format!("there is no entry {seq}")))
+}
+
+fn entry_page(
+    app: &App,
+    visit: &Visit,
+    entry: Entry,
+    captured: Option<CapturedView>,
+) -> Result<EntryPage, Problem> {
+    let seq = entry.seq;
     let policy = policy_of(app, &entry)?;
-    let view = EntryPage {
+    Ok(EntryPage {
         walk: policy.as_ref().and_then(|policy| walk(&entry, policy, &app.zone)),
         policy_path: policy.map(|policy| {
             format!("/policies/{}?version={}", segment(&policy.name), policy.version)
         }),
         neighbours: neighbours(app, &entry)?,
+        captured,
         facts: facts(&entry),
         entry: EntryView::of(entry, app),
         chrome: Chrome::new(app, visit, format!("Entry {seq}")),
-    };
-    page(visit, &view)
+    })
 }
 
 /// The policy text that judged the entry.

@@ -1,20 +1,26 @@
 //! The catalogue: servers and tools of the gate and of the imported index, each with category, risk, evidence,
 //! attack patterns and the recommended rule. The pages come from the view model of the static site.
 
+use std::sync::Arc;
+
 use askama::Template;
 use catalog::classify::Risk;
-use catalog::view::{About, Pages, ServerPage, ToolPage};
-use policy::json::{Bounds, Doc, Value};
+use catalog::view::{About, ServerPage, ToolLine, ToolPage};
 use serde::Serialize;
 use store::index::{Hit, Index, IndexError, SearchQuery, ServerRow};
 
 use crate::app::App;
+use crate::catalogue_pages::ServerPages;
+use crate::install::{self, InstallOffer};
+use crate::offer::pins;
 use crate::page::{Chrome, page, segment};
+use crate::paging::Paging;
 use crate::problem::Problem;
 use crate::request::Visit;
 use crate::response::Response;
 
 const HITS_MAX: usize = 50;
+const TOOLS_PER_PAGE: usize = 100;
 
 #[derive(Serialize)]
 struct OwnServer {
@@ -52,36 +58,51 @@ struct CataloguePage {
 
 #[derive(Template, Serialize)]
 #[template(path = "catalogue_server.html")]
-struct CatalogueServerPage {
+struct CatalogueServerPage<'p> {
     #[serde(skip)]
     chrome: Chrome,
     #[serde(flatten)]
-    page: ServerPage,
+    page: &'p ServerPage,
+    #[serde(skip)]
+    paging: Paging,
+    /// How to get a server that is not behind the gate yet.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    offers: Vec<InstallOffer>,
     #[serde(skip)]
     path: String,
     #[serde(skip)]
     is_own: bool,
 }
 
+impl CatalogueServerPage<'_> {
+    /// The tools on this part of the list.
+    fn tools(&self) -> &[ToolLine] {
+        self.paging.of(&self.page.tools)
+    }
+}
+
 #[derive(Template, Serialize)]
 #[template(path = "catalogue_tool.html")]
-struct CatalogueToolPage {
+struct CatalogueToolPage<'p> {
     #[serde(skip)]
     chrome: Chrome,
     #[serde(flatten)]
-    page: ToolPage,
+    page: &'p ToolPage,
     #[serde(skip)]
     server_path: String,
 }
 
 pub(crate) fn search(app: &App, visit: &Visit) -> Result<Response, Problem> {
     let mut servers = Vec::new();
-    for name in app.effective()?.servers.keys() {
-        let found = with_own(app, name, server_page)?;
+    let effective = app.effective()?;
+    for name in effective.servers.keys() {
+        let pins = pins(app, &effective, name)?;
+        let class = |pin| app.classes.class(name, pin, &pins);
+        let risk = |text: &str| RISKS.into_iter().find(|risk| risk.as_str() == text);
         servers.push(OwnServer {
             name: name.clone(),
-            tools: found.tools.len(),
-            risk: found.risk,
+            tools: pins.len(),
+            risk: pins.iter().filter_map(|pin| risk(class(pin)?.risk)).max(),
             path: address(name),
         });
     }
@@ -121,10 +142,6 @@ pub(crate) fn search(app: &App, visit: &Visit) -> Result<Response, Problem> {
 
 const RISKS: [Risk; 4] = [Risk::Low, Risk::Medium, Risk::High, Risk::Critical];
 
-fn server_page(pages: &Pages<'_>) -> ServerPage {
-    pages.server()
-}
-
 fn address(server: &str) -> String {
     format!("/catalogue/{}", segment(server))
 }
@@ -138,20 +155,23 @@ fn from_index(error: IndexError) -> Problem {
 
 pub(crate) fn server(app: &App, visit: &Visit) -> Result<Response, Problem> {
     let name = visit.name("server");
-    let (found, is_own) = with_server(app, name, server_page)?;
+    let (pages, source) = pages_of(app, name)?;
+    let path = address(name);
     let view = CatalogueServerPage {
         chrome: Chrome::new(app, visit, format!("Server {name}")),
-        page: found,
-        path: address(name),
-        is_own,
+        paging: Paging::new(visit, &path, pages.server.tools.len(), TOOLS_PER_PAGE),
+        page: &pages.server,
+        offers: source.as_ref().map(|text| install::offers(name, text)).unwrap_or_default(),
+        path,
+        is_own: source.is_none(),
     };
     page(visit, &view)
 }
 
 pub(crate) fn tool(app: &App, visit: &Visit) -> Result<Response, Problem> {
     let (name, wanted) = (visit.name("server"), visit.name("tool"));
-    let (found, _) = with_server(app, name, |pages| pages.tool(wanted))?;
-    let found = found.ok_or_else(|| {
+    let (pages, _) = pages_of(app, name)?;
+    let found = pages.tool(wanted).ok_or_else(|| {
         Problem::not_found(format!("server `{name}` has no tool `{wanted}` that was seen"))
     })?;
     let view = CatalogueToolPage {
@@ -162,40 +182,22 @@ pub(crate) fn tool(app: &App, visit: &Visit) -> Result<Response, Problem> {
     page(visit, &view)
 }
 
-/// A server of the gate, or one of the index, and whether it is the gate's.
-fn with_server<T>(
-    app: &App,
-    name: &str,
-    show: impl FnOnce(&Pages<'_>) -> T,
-) -> Result<(T, bool), Problem> {
-    if app.effective()?.servers.contains_key(name) {
-        return Ok((with_own(app, name, show)?, true));
+/// The pages of a server of the gate, or of one of the index with its `packages` and `remotes`.
+fn pages_of(app: &App, name: &str) -> Result<(Arc<ServerPages>, Option<String>), Problem> {
+    let effective = app.effective()?;
+    if effective.servers.contains_key(name) {
+        let pins = pins(app, &effective, name)?;
+        let seen = pins.iter().filter_map(|pin| pin.seen.as_ref().or(pin.accepted.as_ref()));
+        let tools: Vec<&str> = seen.map(|pinned| pinned.definition.as_str()).collect();
+        let about = About { name, ..About::default() };
+        return Ok((app.catalogue.of(about, &tools)?, None));
     }
     let index = Index::open(&app.home).map_err(from_index)?;
     let row = index.server(name).map_err(from_index)?;
     let tools = index.tools(&row).map_err(from_index)?;
     let tools: Vec<&str> = tools.iter().map(|tool| tool.definition.as_str()).collect();
-    Ok((with_pages(about(&row), &tools, show)?, false))
-}
-
-fn with_own<T>(app: &App, name: &str, show: impl FnOnce(&Pages<'_>) -> T) -> Result<T, Problem> {
-    let pins = app.registry.pins(name)?;
-    let seen = pins.iter().filter_map(|pin| pin.seen.as_ref().or(pin.accepted.as_ref()));
-    let tools: Vec<&str> = seen.map(|pinned| pinned.definition.as_str()).collect();
-    with_pages(About { name, ..About::default() }, &tools, show)
-}
-
-fn with_pages<T>(
-    about: About<'_>,
-    definitions: &[&str],
-    show: impl FnOnce(&Pages<'_>) -> T,
-) -> Result<T, Problem> {
-    let text = format!("[{}]", definitions.join(","));
-    let doc = Doc::read(text.as_bytes(), &Bounds::ANSWER).map_err(|refusal| {
-        Problem::internal(format!("the tools cannot be read: {}", refusal.words))
-    })?;
-    let tools: Vec<Value<'_>> = doc.root().items().collect();
-    Ok(show(&Pages::new(about, tools.into_iter())))
+    let pages = app.catalogue.of(about(&row), &tools)?;
+    Ok((pages, Some(row.source)))
 }
 
 fn about(row: &ServerRow) -> About<'_> {

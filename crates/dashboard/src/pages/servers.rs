@@ -4,13 +4,16 @@
 use askama::Template;
 use http::StatusCode;
 use serde::Serialize;
-use store::registry::{Accept, Credential, EnvValue, NewServer, Origin, Pin, PinState, Target};
+use store::registry::{
+    Accept, Credential, EnvValue, NewServer, Origin, Pin, PinState, ServerOptions, Target,
+};
 use store::secret::Secret;
 use store::secret_words::{shown_url, shown_words};
 
 use crate::app::{App, actor};
 use crate::offer::pins;
 use crate::page::{Chrome, page, render, segment};
+use crate::paging::Paging;
 use crate::problem::Problem;
 use crate::request::Visit;
 use crate::response::Response;
@@ -20,8 +23,7 @@ mod add;
 pub(crate) use add::add;
 use add::{SECRETS_MAX, TriedView};
 
-/// Tools on the page of a server; `?show=all` has all.
-const TOOLS_MAX: usize = 100;
+const TOOLS_PER_PAGE: usize = 100;
 
 #[derive(Serialize)]
 struct ServerRow {
@@ -66,6 +68,11 @@ impl ServersPage {
         self.typed.iter().find(|(name, _)| name == key).map_or("", |(_, value)| value)
     }
 
+    /// A name of the form of this kind for a secret, such as one that the catalogue knows.
+    fn secret_name(&self, kind: &str, number: &usize) -> &str {
+        if self.is_open(kind) { self.typed(&format!("secret_name_{number}")) } else { "" }
+    }
+
     /// Whether the form of this kind is open.
     fn is_open(&self, kind: &str) -> bool {
         self.typed("kind") == kind || (kind == "url" && !self.typed("url").is_empty())
@@ -105,10 +112,12 @@ struct ServerPage {
     state: String,
     last_error: Option<String>,
     tools: Vec<ToolRow>,
-    /// Tools that are not on this page.
-    more_tools: usize,
+    #[serde(skip)]
+    paging: Paging,
     grants: Vec<String>,
     credentials: Vec<CredentialRow>,
+    /// Whether the arguments of its calls are kept.
+    captures: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     #[serde(skip)]
@@ -200,8 +209,12 @@ fn server_page(app: &App, visit: &Visit, error: Option<String>) -> Result<Server
     pins(app, &effective, name)?;
     // With the pages that tools show in clients, which are pinned, too.
     let pins = app.registry.all_pins(name)?;
-    let shown = if visit.asked("show") == Some("all") { pins.len() } else { TOOLS_MAX };
     let path = format!("/servers/{}", segment(name));
+    // What the owner should look at comes first.
+    let (mut ordered, accepted): (Vec<&Pin>, Vec<&Pin>) =
+        pins.iter().partition(|pin| pin.state != PinState::Accepted);
+    ordered.extend(accepted);
+    let paging = Paging::new(visit, &path, ordered.len(), TOOLS_PER_PAGE);
     let live = app.live.servers();
     let grants = effective.grants().iter().filter(|grant| grant.access(name).is_some());
     let credentials = server.target.credentials().into_iter();
@@ -212,8 +225,12 @@ fn server_page(app: &App, visit: &Visit, error: Option<String>) -> Result<Server
         target: shown_target(&server.target),
         state: live_text(&live, name, "/state").unwrap_or_else(|| "unknown".to_owned()),
         last_error: live_text(&live, name, "/last_error/words"),
-        tools: pins.iter().take(shown).map(|pin| tool_row(app, name, &path, pin, &pins)).collect(),
-        more_tools: pins.len().saturating_sub(shown),
+        tools: paging
+            .of(&ordered)
+            .iter()
+            .map(|pin| tool_row(app, name, &path, pin, &pins))
+            .collect(),
+        paging,
         grants: grants.map(|grant| grant.label.clone()).collect(),
         credentials: credentials
             .map(|(place, name, _)| CredentialRow {
@@ -221,6 +238,7 @@ fn server_page(app: &App, visit: &Visit, error: Option<String>) -> Result<Server
                 name: name.into_owned(),
             })
             .collect(),
+        captures: server.options.capture,
         error,
         is_editable: server.origin == Origin::Registry,
         path,
@@ -289,6 +307,16 @@ pub(crate) fn remove(app: &App, visit: &Visit) -> Result<Response, Problem> {
     let name = visit.name("name");
     app.act(&visit.person.name, |registry, now_us| registry.remove_server(name, now_us))?;
     Ok(Response::see_other("/servers"))
+}
+
+/// Keeps the arguments of its calls, or stops keeping them.
+pub(crate) fn set_capture(app: &App, visit: &Visit) -> Result<Response, Problem> {
+    let server = app.registry.server(visit.name("name"))?;
+    let capture = visit.needed_field("capture", "whether to keep them")? == "on";
+    let options = ServerOptions { capture, ..server.options };
+    let new = NewServer { name: server.name, target: server.target, options };
+    app.act(&visit.person.name, |registry, now_us| registry.replace_server(&new, now_us))?;
+    Ok(Response::see_other(&format!("/servers/{}", segment(&new.name))))
 }
 
 /// Writes a header or a secret variable of a server; an empty value removes it.

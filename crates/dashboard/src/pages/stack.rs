@@ -4,10 +4,8 @@
 use std::collections::BTreeSet;
 
 use askama::Template;
-use catalog::assess::{AssessmentContext, assess_tool};
 use catalog::classify::Risk;
 use catalog::recommend::Preset;
-use policy::json::{Bounds, Doc};
 use policy::{Call, Caller, Policy, PredictedOutcome, Subject, ToolFacts};
 use serde::Serialize;
 use store::registry::{GrantState, Origin};
@@ -15,11 +13,14 @@ use store::registry::{GrantState, Origin};
 use crate::app::{App, actor};
 use crate::offer;
 use crate::page::{Chrome, page, segment};
+use crate::paging::Paging;
 use crate::problem::Problem;
 use crate::request::Visit;
 use crate::response::Response;
 use crate::time::Moment;
 use crate::walk;
+
+const TOOLS_PER_PAGE: usize = 200;
 
 #[derive(Serialize)]
 struct StackRow {
@@ -49,7 +50,16 @@ struct StackPage {
     #[serde(skip)]
     chrome: Chrome,
     tools: Vec<StackRow>,
+    #[serde(skip)]
+    paging: Paging,
     unprotected: Vec<Unprotected>,
+}
+
+impl StackPage {
+    /// The tools on this part of the list.
+    fn shown(&self) -> &[StackRow] {
+        self.paging.of(&self.tools)
+    }
 }
 
 pub(crate) fn show(app: &App, visit: &Visit) -> Result<Response, Problem> {
@@ -59,6 +69,7 @@ pub(crate) fn show(app: &App, visit: &Visit) -> Result<Response, Problem> {
     });
     let view = StackPage {
         chrome: Chrome::new(app, visit, "Stack"),
+        paging: Paging::new(visit, "/stack", tools.len(), TOOLS_PER_PAGE),
         tools,
         unprotected: unprotected(app)?,
     };
@@ -79,17 +90,12 @@ fn rows(app: &App) -> Result<Vec<StackRow>, Problem> {
             })
             .collect();
         let pins = offer::pins(app, &effective, name)?;
-        let siblings: Vec<&str> = pins.iter().map(|pin| pin.tool.as_str()).collect();
         for pin in &pins {
-            let Some(pinned) = pin.seen.as_ref().or(pin.accepted.as_ref()) else { continue };
-            let Ok(doc) = Doc::read(pinned.definition.as_bytes(), &Bounds::ANSWER) else {
-                continue;
-            };
-            let class = assess_tool(name, doc.root(), &siblings, AssessmentContext::default())
-                .classification;
+            let Some(class) = app.classes.class(name, pin, &pins) else { continue };
+            let risk = Risk::ALL.into_iter().find(|risk| risk.as_str() == class.risk);
             let mut row = StackRow {
-                risk: class.risk,
-                category: class.category.as_str(),
+                risk: risk.unwrap_or(Risk::Critical),
+                category: class.category,
                 tool: pin.tool.clone(),
                 server: name.clone(),
                 callers: Vec::new(),
@@ -105,7 +111,7 @@ fn rows(app: &App) -> Result<Vec<StackRow>, Problem> {
                     tool: ToolFacts {
                         server: Some(name),
                         category: Some(row.category),
-                        risk: Some(class.risk.as_str()),
+                        risk: Some(class.risk),
                         ..ToolFacts::default()
                     },
                     time,

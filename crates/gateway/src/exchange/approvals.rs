@@ -10,11 +10,12 @@ use bytes::Bytes;
 use hyper::HeaderMap;
 use store::ledger::{ApprovalStatus, HeldCall};
 use store::registry::RegistryError;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::exchange::call::IncomingRequest;
+use crate::exchange::client_approval::{self, ClientDecision};
 use crate::exchange::context::RequestContext;
 use crate::exchange::digests;
 use crate::exchange::error_responses;
@@ -23,11 +24,15 @@ use crate::exchange::progress::ProgressCounter;
 use crate::exchange::refuse;
 use crate::runtime::Services;
 use crate::runtime::stop_signal::turned_true;
-use crate::session::{ClientMessage, InFlightGuard};
-use mcp::{Era, Id, Method, notification_body};
+use crate::session::{ClientMessage, ClientResponse, InFlightGuard, ResponseTarget};
+use mcp::{Era, Id, Method, notification_body, request_body};
+use policy::json::{Bounds, Doc};
 
 /// How often a pending call checks for a decision, which may come from another process.
 const CHECK_EVERY: Duration = Duration::from_millis(150);
+
+/// How long the client's own user may take.
+const CLIENT_HOLD: Duration = Duration::from_mins(10);
 
 /// How often a client that wants progress is notified that the call is still pending.
 const PROGRESS_EVERY: Duration = Duration::from_secs(3);
@@ -56,6 +61,37 @@ pub(crate) fn hold(
         forward(outbound, ProgressCounter::starting_at(sent), &to).await;
     });
     Outbound::Many(parts)
+}
+
+/// Holds a call while the client's own user is asked on the stream of its response. The owner can decide, too.
+pub(crate) fn hold_for_client(
+    incoming: &IncomingRequest<'_>,
+    waiting: HeldCall,
+    question: &str,
+    in_flight: Option<InFlightGuard>,
+) -> Outbound {
+    let mut held = ApprovalWait::new(incoming, waiting, in_flight);
+    let (to, parts) = mpsc::channel(QUEUED_PARTS_MAX);
+    let (answer, answered) = oneshot::channel();
+    let session = incoming.context.session.as_ref();
+    let id = session.and_then(|one| one.add_server_request(None, ResponseTarget::Call(answer)));
+    if let Some(id) = id {
+        let body = request_body(&id, client_approval::METHOD, Some(question));
+        // The channel is new and has capacity.
+        let _ = to.try_send(ClientMessage::plain(body));
+        held.answered = Some(answered);
+    }
+    tokio::spawn(async move {
+        let (outbound, sent) = held.answer(Some(&to)).await;
+        forward(outbound, ProgressCounter::starting_at(sent), &to).await;
+    });
+    Outbound::Many(parts)
+}
+
+/// Stores the params and waits until that is done.
+pub(crate) async fn params_stored(incoming: &IncomingRequest<'_>, waiting: &HeldCall) {
+    // A failure was logged.
+    let _ = store_params(incoming, waiting).await;
 }
 
 /// Stores the sealed params that the approval is bound to, for the human to read. Sealing megabytes is slow, so
@@ -114,6 +150,9 @@ struct ApprovalWait {
     in_flight: Option<InFlightGuard>,
     /// Ends when the params are stored.
     storing: JoinHandle<()>,
+    /// The answer of the client's user, who was asked.
+    answered: Option<oneshot::Receiver<ClientResponse>>,
+    wants_progress: bool,
 }
 
 /// Why a held call waits no longer.
@@ -147,6 +186,8 @@ impl ApprovalWait {
             ends_us: approval.map_or(u64::MAX, |approval| approval.expires_us),
             in_flight,
             storing,
+            answered: None,
+            wants_progress: incoming.request.progress_token().is_some(),
         }
     }
 
@@ -155,7 +196,8 @@ impl ApprovalWait {
         let mut steps = 0;
         // The params are stored before the client learns the approval id.
         let _ = (&mut self.storing).await;
-        let outbound = match self.until_ended(to, &mut steps).await {
+        let answered = self.answered.take();
+        let outbound = match self.until_ended(to, &mut steps, answered).await {
             Ended::Decided => self.judge_again().await,
             Ended::Cancelled => Outbound::NoResponse,
             Ended::Late => self.pending_response(),
@@ -167,15 +209,19 @@ impl ApprovalWait {
         &self,
         to: Option<&mpsc::Sender<ClientMessage>>,
         steps: &mut u32,
+        mut answered: Option<oneshot::Receiver<ClientResponse>>,
     ) -> Ended {
         let services = self.context.services();
         let begin = Instant::now();
         let mut notified_at = begin;
         let mut generation = services.ledger.generation();
         let mut stopping = services.stopping();
-        while begin.elapsed() < services.bounds.approval_hold {
+        let hold = services.bounds.approval_hold;
+        let hold = if answered.is_some() { hold.max(CLIENT_HOLD) } else { hold };
+        while begin.elapsed() < hold {
             tokio::select! {
                 () = tokio::time::sleep(CHECK_EVERY) => {}
+                response = answer_of(&mut answered) => self.take_answer(response),
                 () = closed(to) => return Ended::Cancelled,
                 () = cancelled_by_client(self.in_flight.as_ref()) => return Ended::Cancelled,
                 () = turned_true(&mut stopping) => return Ended::Late,
@@ -187,7 +233,7 @@ impl ApprovalWait {
                 return Ended::Decided;
             }
             generation = now;
-            let Some(to) = to else { continue };
+            let Some(to) = to.filter(|_| self.wants_progress) else { continue };
             if *steps == 0 || notified_at.elapsed() >= PROGRESS_EVERY {
                 notified_at = Instant::now();
                 *steps += 1;
@@ -197,6 +243,16 @@ impl ApprovalWait {
             }
         }
         Ended::Late
+    }
+
+    /// Records what the client's user decided.
+    fn take_answer(&self, response: Option<ClientResponse>) {
+        let Some(ClientResponse::Result(result)) = response else { return };
+        let doc = Doc::read(result.as_bytes(), &Bounds::ANSWER);
+        let decision = ClientDecision::of(doc.as_ref().ok().map(Doc::root));
+        let client = self.context.client().map(|client| client.name().to_owned());
+        let (services, approval) = (self.context.services(), self.waiting.approval_id());
+        client_approval::record(services, approval, decision, &client.unwrap_or_default());
     }
 
     /// Judges the call with the current grant, policy and tool.
@@ -256,6 +312,20 @@ async fn forward(outbound: Outbound, mut steps: ProgressCounter, to: &mpsc::Send
             }
         }
         Outbound::Accepted | Outbound::NoResponse => {}
+    }
+}
+
+/// The answer of the client's user, once; never without a question.
+async fn answer_of(
+    answered: &mut Option<oneshot::Receiver<ClientResponse>>,
+) -> Option<ClientResponse> {
+    match answered {
+        Some(receiver) => {
+            let response = receiver.await.ok();
+            *answered = None;
+            response
+        }
+        None => std::future::pending().await,
     }
 }
 

@@ -1,12 +1,14 @@
 //! The path of a call: decide, admit, run, settle, called in this order by one function.
 
 mod admit;
+mod capture;
 mod decide;
 mod incoming;
 mod record;
 mod respond;
 mod rounds;
 mod run;
+mod via_client;
 
 use crate::exchange::outbound::Outbound;
 use crate::exchange::refuse;

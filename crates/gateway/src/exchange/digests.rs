@@ -68,6 +68,14 @@ fn bound_digest(services: &Services, request: &Request<'_>, answers: Answers) ->
     (mac.finalize().into_bytes().into(), is_any)
 }
 
+/// The text that the digest in the audit row covers.
+pub(crate) fn digested_text(request: &Request<'_>) -> Vec<u8> {
+    let answers = request.params.is_some_and(|params| params.get("inputResponses").is_some());
+    let mut text = Vec::new();
+    write(request, if answers { Answers::Bound } else { Answers::LeftOut }, &mut text);
+    text
+}
+
 /// Stays the same in all rounds of a call.
 pub(crate) fn call_digest(
     services: &Services,
@@ -86,10 +94,15 @@ pub(crate) fn call_digest(
     base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(mac.finalize().into_bytes())
 }
 
-/// The params that are stored for the owner to read: everything that is bound, as the client wrote it.
+/// The params that are stored for the owner to read.
 pub(crate) fn parked_text(request: &Request<'_>) -> String {
+    format!("{PARKED}{}", parked_params(request))
+}
+
+/// Everything that an approval is bound to, as the client wrote it.
+pub(crate) fn parked_params(request: &Request<'_>) -> String {
     let params = request.params.map(|params| text(request.method, params, Answers::Bound, true));
-    format!("{PARKED}{}", params.as_deref().unwrap_or("{}"))
+    params.unwrap_or_else(|| "{}".to_owned())
 }
 
 /// Writes the text that a digest covers, and says whether there is any. The subject is bound separately, by the

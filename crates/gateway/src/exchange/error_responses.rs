@@ -2,6 +2,7 @@
 
 use policy::{Code, Denial};
 use serde_json::json;
+use store::captures::CaptureError;
 use store::ledger::LedgerError;
 
 pub(crate) use crate::runtime::error_codes as code;
@@ -107,6 +108,13 @@ pub(crate) fn ledger_failure(error: &LedgerError) -> Denial {
         }
     };
     Denial::new(Code::StoreUnavailable, "(store)", reason)
+}
+
+/// The owner wants the arguments of this call kept, and they could not be.
+pub(crate) fn capture_failure(error: &CaptureError) -> Denial {
+    tracing::error!(%error, "cannot capture the arguments of a call; it is denied");
+    let reason = "the owner keeps the arguments of calls to this server, and they could not be stored, so the call was not sent; the owner can run `tollgate doctor`";
+    Denial::new(Code::StoreUnavailable, "(capture)", reason)
 }
 
 /// The server did not respond.

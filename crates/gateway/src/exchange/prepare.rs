@@ -43,7 +43,7 @@ pub(crate) enum Round<'a> {
     Further,
     FurtherWith(&'a str),
     /// The gate's own question was answered; for the server it is the first round.
-    AfterSignIn,
+    AfterOwnQuestion,
 }
 
 /// A message that is ready to be sent.
@@ -175,7 +175,7 @@ fn rewrite(
     }
     match draft.round {
         Round::First => {}
-        Round::AfterSignIn => {
+        Round::AfterOwnQuestion => {
             apply(&|params| edit::without(params, &["requestState", "inputResponses"]));
         }
         Round::Further => apply(&|params| edit::without(params, &["requestState"])),

@@ -32,6 +32,8 @@ pub(crate) enum RoundContent {
     Server(Option<String>),
     /// A parked call to a legacy server.
     Parked(u64),
+    /// The client's user was asked about this approval.
+    Approval(String),
     /// A legacy server requires that a URL is opened before the call is repeated.
     Addresses,
     /// The grant had no login at the server. Nothing was sent, so the repeated call is judged as a first round.

@@ -74,8 +74,16 @@ pub(crate) async fn run(gate: Arc<Gate>, read_settings: Option<ReadSettings>) {
                 check_registry(&gate);
                 record_acts(gate.services());
                 remember_log(gate.services());
+                prune_captures(gate.services());
             }));
         }
+    }
+}
+
+fn prune_captures(services: &Services) {
+    let now_us = services.clock.now().wall_us;
+    if let Err(error) = services.captures.prune(now_us, &services.capture_limits) {
+        tracing::error!(%error, "could not delete old captured arguments; will retry");
     }
 }
 

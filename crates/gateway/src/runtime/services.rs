@@ -8,6 +8,7 @@ use arc_swap::ArcSwapOption;
 use hmac::Hmac;
 use policy::{Code, Denial, LocalTime, Weekday};
 use sha2::Sha256;
+use store::captures::{CaptureLimits, Captures};
 use store::clock::Clock;
 use store::gate_time::GateTime;
 use store::ledger::{Facts, Ledger, Refusal, RefusalKind};
@@ -29,6 +30,8 @@ pub(crate) struct Services {
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) clock: Clock,
     pub(crate) random: Random,
+    pub(crate) captures: Captures,
+    pub(crate) capture_limits: CaptureLimits,
     pub(crate) bounds: Arc<Bounds>,
     pub(crate) metrics: Metrics,
     pub(crate) tracer: Tracer,
@@ -64,6 +67,8 @@ impl Services {
             digest: new.registry.vault().digest(Purpose::ArgumentDigest),
             instance: new.random.name().unwrap_or_default(),
             tracer: Tracer::new(new.settings.otel_endpoint.as_deref()),
+            captures: new.registry.captures(),
+            capture_limits: CaptureLimits::of(new.settings),
             registry: new.registry,
             ledger: new.ledger,
             clock: new.clock,

@@ -262,11 +262,13 @@ fn fact_condition() -> Strat {
 
 fn rule(with_timeout: bool) -> Strat {
     let timeout = prop_oneof![Just(Json::number("90")), Just(Json::text("2h"))];
-    (vec(condition(), 0..3), of(Just(Json::text("because"))), of(timeout))
-        .prop_map(move |(conditions, on_deny, timeout)| {
+    let via = select(vec!["owner", "client"]).prop_map(Json::text);
+    (vec(condition(), 0..3), of(Just(Json::text("because"))), of(timeout), of(via))
+        .prop_map(move |(conditions, on_deny, timeout, via)| {
             let mut members = vec![("conditions", Json::List(conditions))];
             members.extend(on_deny.map(|words| ("on_deny", words)));
             members.extend(timeout.filter(|_| with_timeout).map(|timeout| ("timeout", timeout)));
+            members.extend(via.filter(|_| with_timeout).map(|via| ("via", via)));
             Json::map(members)
         })
         .boxed()

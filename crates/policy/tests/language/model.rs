@@ -42,6 +42,8 @@ pub(crate) struct Answer {
     pub(crate) rule: String,
     pub(crate) holds: Vec<Held>,
     pub(crate) timeout_seconds: Option<u64>,
+    /// `owner` or `client`, of a call that is asked about.
+    pub(crate) via: Option<&'static str>,
 }
 
 /// Yes, no, or cannot be told.
@@ -53,7 +55,7 @@ pub(crate) enum Three {
 }
 
 fn stop(decision: &'static str, rule: String) -> Answer {
-    Answer { decision, rule, holds: Vec::new(), timeout_seconds: None }
+    Answer { decision, rule, holds: Vec::new(), timeout_seconds: None, via: None }
 }
 
 pub(crate) fn evaluate(policy: &Json, call: &ModelCall) -> Answer {
@@ -101,15 +103,19 @@ pub(crate) fn evaluate(policy: &Json, call: &ModelCall) -> Answer {
     if let Some(rule) = refused_change(policy, entry.as_ref(), call) {
         return stop("deny", rule);
     }
-    let ask = asks(&sources, action.as_deref(), call).into_iter().next();
+    let asks = asks(&sources, action.as_deref(), call);
+    let of_owner = asks.iter().find(|ask| ask.2 == "owner");
+    let ask = of_owner.or(asks.first()).cloned();
     let holds = match holds(&sources, call) {
         Ok(holds) => holds,
         Err(rule) => return stop("deny", rule),
     };
     let allowed = || entry.map_or("/default".into(), |(rule, _)| rule);
-    let timeout_seconds = ask.as_ref().map(|(_, timeout)| *timeout);
+    let timeout_seconds = ask.as_ref().map(|ask| ask.1);
+    let via = ask.as_ref().map(|ask| ask.2);
     let decision = if ask.is_some() { "ask" } else { "allow" };
-    Answer { decision, rule: ask.map_or_else(allowed, |(rule, _)| rule), holds, timeout_seconds }
+    let rule = ask.map_or_else(allowed, |ask| ask.0);
+    Answer { decision, rule, holds, timeout_seconds, via }
 }
 
 /// The rule that refuses a definition that is not the accepted one.
@@ -130,17 +136,23 @@ fn refused_change(
     }
 }
 
-/// Everything that asks, in order, with its timeout.
-fn asks(sources: &[Source], action: Option<&str>, call: &ModelCall) -> Vec<(String, u64)> {
+/// Everything that asks, in order, with its timeout and who is asked.
+fn asks(
+    sources: &[Source],
+    action: Option<&str>,
+    call: &ModelCall,
+) -> Vec<(String, u64, &'static str)> {
     let mut asks = Vec::new();
     for (pointer, source, own) in sources {
         if *own && action == Some("require_approval") {
-            asks.push((format!("{pointer}/action"), 1_800));
+            asks.push((format!("{pointer}/action"), 1_800, "owner"));
         }
         for (index, rule) in list(source, "approve_if").iter().enumerate() {
             if rule_truth(rule, call, false) != Three::No {
                 let timeout = rule.get("timeout").map_or(1_800, seconds);
-                asks.push((format!("{pointer}/approve_if/{index}"), timeout));
+                let is_client = rule.get("via").and_then(Json::as_text) == Some("client");
+                let via = if is_client { "client" } else { "owner" };
+                asks.push((format!("{pointer}/approve_if/{index}"), timeout, via));
             }
         }
     }

@@ -87,6 +87,10 @@ fn answer(verdict: &Verdict) -> Answer {
         decision: verdict.decision().as_str(),
         rule: verdict.rule().to_owned(),
         holds: holds.collect(),
+        via: match verdict.decision() {
+            Decision::Ask(ask) => Some(ask.via.as_str()),
+            _ => None,
+        },
         timeout_seconds: match verdict.decision() {
             Decision::Ask(ask) => Some(ask.timeout_seconds),
             _ => None,

@@ -88,8 +88,8 @@ impl LockedLedger<'_> {
     }
 
     fn judge_asked(&mut self, request: &Request<'_>, ask: &Ask) -> Result<Judged, LedgerError> {
-        let binding = request.facts.approval_binding();
-        let tool_binding = request.facts.tool_binding();
+        let binding = request.facts.approval_binding(ask.via);
+        let tool_binding = request.facts.tool_binding(ask.via);
         let ruling = Ruling { rule: &ask.rule, ..Ruling::of(request.verdict) };
         match self.core.state.approvals.find(&binding, &tool_binding, self.tick) {
             ApprovalMatch::Approved(approval) => {

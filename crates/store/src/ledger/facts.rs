@@ -1,6 +1,6 @@
 //! What callers report to the ledger: requests, their outcomes, and the owner's acts.
 
-use policy::{Code, Subject};
+use policy::{Code, Subject, Via};
 use sha2::{Digest, Sha256};
 
 use super::chain;
@@ -48,10 +48,14 @@ impl<'a> Facts<'a> {
     }
 
     /// What an approval is bound to: grant, server, subject, definition, arguments, policy. A hash
-    /// over the full texts, which the row may truncate.
-    pub(crate) fn approval_binding(&self) -> String {
+    /// over the full texts, which the row may truncate. What a client's user may approve is another
+    /// approval, so it never fits a rule that asks the owner.
+    pub(crate) fn approval_binding(&self, via: Via) -> String {
         let policy = self.policy.unwrap_or(PolicyRef { name: "", version: 0 });
-        let mut hash = Binding::new("approval");
+        let mut hash = Binding::new(match via {
+            Via::Owner => "approval",
+            Via::Client => "approval by the client",
+        });
         hash.call(self);
         hash.part(self.definition.unwrap_or_default().as_bytes());
         hash.part(policy.name.as_bytes());
@@ -61,10 +65,13 @@ impl<'a> Facts<'a> {
 
     /// The binding of an approval for any arguments: [`Facts::approval_binding`] without the
     /// arguments.
-    pub(crate) fn tool_binding(&self) -> String {
+    pub(crate) fn tool_binding(&self, via: Via) -> String {
         let any = Facts { argument_digest: None, ..*self };
         let policy = any.policy.unwrap_or(PolicyRef { name: "", version: 0 });
-        let mut hash = Binding::new("approval of any arguments");
+        let mut hash = Binding::new(match via {
+            Via::Owner => "approval of any arguments",
+            Via::Client => "approval of any arguments by the client",
+        });
         hash.call(&any);
         hash.part(any.definition.unwrap_or_default().as_bytes());
         hash.part(policy.name.as_bytes());
@@ -196,7 +203,7 @@ pub struct Note<'a> {
 #[cfg(test)]
 mod tests {
     use super::{Facts, PolicyRef};
-    use policy::Subject;
+    use policy::{Subject, Via};
 
     #[test]
     fn every_part_of_a_call_changes_what_an_approval_is_bound_to() {
@@ -224,12 +231,14 @@ mod tests {
             Facts { argument_digest: None, ..base },
             Facts { definition: None, ..base },
         ];
-        let mut seen = std::collections::HashSet::from([base.approval_binding()]);
+        let mut seen = std::collections::HashSet::from([base.approval_binding(Via::Owner)]);
         for facts in changed {
-            assert!(seen.insert(facts.approval_binding()), "{facts:?}");
+            assert!(seen.insert(facts.approval_binding(Via::Owner)), "{facts:?}");
         }
         let same = Facts { session: Some("other"), client: Some("c"), trace: Some("t"), ..base };
-        assert_eq!(same.approval_binding(), base.approval_binding());
-        assert_ne!(base.call_binding(), base.approval_binding());
+        assert_eq!(same.approval_binding(Via::Owner), base.approval_binding(Via::Owner));
+        assert_ne!(base.call_binding(), base.approval_binding(Via::Owner));
+        assert_ne!(base.approval_binding(Via::Client), base.approval_binding(Via::Owner));
+        assert_ne!(base.tool_binding(Via::Client), base.tool_binding(Via::Owner));
     }
 }

@@ -57,6 +57,9 @@ pub struct ServerOptions {
     /// Whether each grant has its own login at a server that wants OAuth.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub per_grant: bool,
+    /// Whether the params of its calls are kept, sealed, for auditors.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub capture: bool,
 }
 
 impl Default for ServerOptions {
@@ -69,6 +72,7 @@ impl Default for ServerOptions {
             share: None,
             map_names: false,
             per_grant: false,
+            capture: false,
         }
     }
 }

@@ -97,6 +97,12 @@ limits! {
         "One call to a server, unless the server has a number of its own; then it is cancelled.";
     answer_bytes_max: 32 * MIB, KIB, 1_024 * MIB,
         "One answer of a server; a larger one is refused.";
+    capture_days_max: 30, 1, 36_500,
+        "Captured arguments are deleted after so many days, or with the audit rows if `[retention]` is shorter.";
+    capture_bytes_max: 256 * MIB, MIB, 1_024 * 1_024 * MIB,
+        "All captured arguments together; beyond it the oldest are deleted.";
+    capture_params_bytes_max: 64 * KIB, KIB, 4 * MIB,
+        "The captured arguments of one call; larger ones are not kept, and the entry says so.";
     busy_poll_us_max: 0, 0, 10_000,
         "How long a thread polls for the next message while only one client is active, before it sleeps. Lowers the latency of a lone client and costs CPU and battery; 0 turns it off.";
 }

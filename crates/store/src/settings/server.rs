@@ -26,6 +26,7 @@ const KEYS: &[&str] = &[
     "share",
     "map_names",
     "per_grant",
+    "capture",
 ];
 const PINS_FRESH_SECONDS_MAX: u64 = 30 * 86_400;
 
@@ -161,6 +162,7 @@ fn read_options(section: &Section<'_>, problems: &mut Problems<'_>) -> ServerOpt
         share: section.flag("share", problems),
         map_names: section.flag("map_names", problems).unwrap_or(false),
         per_grant: section.flag("per_grant", problems).unwrap_or(false),
+        capture: section.flag("capture", problems).unwrap_or(false),
     }
 }
 

@@ -125,6 +125,10 @@ const SECTIONS: &[SettingsSection] = &[
                 "each grant has its own login at a `url` server that wants OAuth; by default all grants share one",
             ),
             (
+                "capture",
+                "the arguments of its calls are kept, sealed, for the roles `admin` and `auditor`; `[limits]` has how much and how long",
+            ),
+            (
                 "map_names",
                 "its own address lists names that every client accepts; `server tools` shows them",
             ),

@@ -65,6 +65,9 @@ pub(crate) struct AddArgs {
     /// Each grant signs in on its own, instead of sharing one login
     #[arg(long, requires = "url")]
     per_grant: bool,
+    /// Keep the arguments of its calls, sealed, for auditors
+    #[arg(long)]
+    capture: bool,
     /// Do not connect now; the tools are pinned when the server is first used
     #[arg(long)]
     no_connect: bool,
@@ -89,6 +92,7 @@ pub(super) fn run(args: &AddArgs, context: &Context, out: &mut Out) -> Result<En
         share: (args.share || args.no_share).then_some(args.share),
         map_names: args.map_names,
         per_grant: args.per_grant,
+        capture: args.capture,
         ..ServerOptions::default()
     };
     let new = NewServer { name: args.name.clone(), target, options };

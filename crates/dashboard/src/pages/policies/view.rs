@@ -20,7 +20,7 @@ use crate::request::Visit;
 use crate::time::Moment;
 
 /// Rows of one page; further ones are behind a button.
-const ROWS_MAX: usize = 50;
+const ROWS_MAX: usize = 30;
 
 /// What is shown, before it is read.
 #[derive(Default)]

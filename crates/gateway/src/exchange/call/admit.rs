@@ -1,10 +1,13 @@
 //! Admits a decided request: takes all holds and writes the audit row, or responds why not.
 
+use super::capture;
 use super::decide::Decided;
 use super::incoming::{IncomingRequest, Target};
 use super::rounds::{admit_further_round, check_urls_opened, unpark_call};
+use super::via_client;
 use crate::exchange::outbound::Outbound;
-use crate::exchange::{approvals, bridge, error_responses};
+use crate::exchange::rounds::{RoundContent, RoundState};
+use crate::exchange::{approvals, bridge, client_approval, error_responses};
 use crate::runtime::{Services, permits};
 use crate::session::InFlightGuard;
 use mcp::{Method, Named};
@@ -30,7 +33,14 @@ pub(super) async fn admit(
     let parked = unpark_call(incoming, round_state)?;
     let permit = match (&decided.verdict, round_state) {
         (None, _) => own_act(incoming, facts)?,
-        (Some(verdict), None) => admit_first(incoming, target, verdict, facts, in_flight).await?,
+        (Some(verdict), None) => {
+            admit_first(incoming, target, verdict, facts, in_flight, true).await?
+        }
+        (Some(verdict), Some(RoundState { inner: RoundContent::Approval(id), .. })) => {
+            via_client::take_answer(incoming, verdict, id);
+            // A user who gave no answer is not asked again: the owner is.
+            admit_first(incoming, target, verdict, facts, in_flight, false).await?
+        }
         (Some(verdict), Some(state)) => {
             admit_further_round(incoming, target, verdict, state, parked.as_deref(), facts)?
         }
@@ -48,6 +58,7 @@ async fn admit_first(
     verdict: &Verdict,
     facts: &Facts<'_>,
     in_flight: &mut Option<InFlightGuard>,
+    may_ask_client: bool,
 ) -> Result<Permit, Outbound> {
     let services = incoming.context.services();
     // The size of the whole message, an upper limit for the params that are stored.
@@ -58,6 +69,16 @@ async fn admit_first(
     let admission = match held {
         Some(waiting) => services.ledger.resume(waiting, verdict, facts),
         None => admit_batched(services, verdict, facts).await,
+    };
+    let question =
+        client_approval::question(incoming, verdict).filter(|_| may_ask_client && !again);
+    let admission = match (admission, question) {
+        (Ok(Admission::Asked(waiting)), Some(question)) => {
+            let server = &target.access.server.name;
+            let in_flight = in_flight.take();
+            return Err(via_client::ask(incoming, server, waiting, question, in_flight).await);
+        }
+        (admission, _) => admission,
     };
     let admission = match admission {
         Ok(Admission::Asked(waiting)) if !again && incoming.request.progress_token().is_some() => {
@@ -70,7 +91,10 @@ async fn admit_first(
     };
     let permit = match admission {
         Ok(Admission::Permit(permit)) => permit,
-        Ok(Admission::Denied(denial)) => return Err(refuse(incoming, target, verdict, &denial)),
+        Ok(Admission::Denied(denial)) => {
+            capture::params_of_refused(incoming, target, facts).await;
+            return Err(refuse(incoming, target, verdict, &denial));
+        }
         Ok(Admission::Asked(waiting)) => {
             return Err(refuse(incoming, target, verdict, waiting.denial()));
         }
@@ -83,7 +107,7 @@ async fn admit_first(
             ));
         }
     };
-    wait_until_durable(incoming, target, verdict, permit).await
+    wait_until_durable(incoming, target, verdict, facts, permit).await
 }
 
 /// Calls that arrive together are recorded in one write and sent together, so that their server wakes up once.
@@ -102,12 +126,19 @@ async fn admit_batched(
     }
 }
 
+/// The row is on disk and the params are captured, if so configured; otherwise nothing is sent.
 async fn wait_until_durable(
     incoming: &IncomingRequest<'_>,
     target: &Target<'_>,
     verdict: &Verdict,
+    facts: &Facts<'_>,
     permit: Permit,
 ) -> Result<Permit, Outbound> {
+    if let Err(error) = capture::params(incoming, target, facts).await {
+        let denial = error_responses::capture_failure(&error);
+        permits::release(permit, "its arguments could not be captured");
+        return Err(refuse(incoming, target, verdict, &denial));
+    }
     match permits::until_durable(&permit).await {
         Ok(()) => Ok(permit),
         Err(error) => {

@@ -38,7 +38,7 @@ impl Decided {
     /// The round, as the server sees it.
     pub(super) fn round(&self) -> Round<'_> {
         match self.round_state.as_ref() {
-            None if self.is_after_sign_in => Round::AfterSignIn,
+            None if self.is_after_sign_in => Round::AfterOwnQuestion,
             round_state => round_of(round_state),
         }
     }

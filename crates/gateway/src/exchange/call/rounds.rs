@@ -120,6 +120,7 @@ pub(super) fn round_of(round_state: Option<&RoundState>) -> Round<'_> {
     match round_state.map(|state| &state.inner) {
         None => Round::First,
         Some(RoundContent::Server(Some(state))) => Round::FurtherWith(state),
+        Some(RoundContent::Approval(_)) => Round::AfterOwnQuestion,
         Some(_) => Round::Further,
     }
 }
