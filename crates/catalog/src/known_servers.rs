@@ -12,6 +12,16 @@ pub enum ClientKind {
     Document,
 }
 
+impl ClientKind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ClientKind::Own => "own client",
+            ClientKind::Automatic => "automatic",
+            ClientKind::Document => "client metadata document",
+        }
+    }
+}
+
 /// A server, by the hosts it is reached at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KnownServer {
@@ -93,7 +103,7 @@ pub const ALL: &[KnownServer] = &[
     own("HubSpot", &["mcp.hubspot.com"], "https://developers.hubspot.com/", ""),
     own("Salesforce", &[".salesforce.com"], "https://developer.salesforce.com/", ""),
     KnownServer {
-        note: "a login is for one site; an admin may have to allow the callback address",
+        note: "the address is https://mcp.atlassian.com/v1/mcp/authv2; a login is for one site, and an admin may have to allow the callback address",
         ..automatic("Atlassian", &["mcp.atlassian.com"])
     },
     automatic("Linear", &["mcp.linear.app"]),
@@ -102,7 +112,10 @@ pub const ALL: &[KnownServer] = &[
     automatic("Stripe", &["mcp.stripe.com"]),
     automatic("Cloudflare", &[".mcp.cloudflare.com"]),
     automatic("Vercel", &["mcp.vercel.com"]),
-    automatic("Miro", &["mcp.miro.com"]),
+    KnownServer {
+        note: "a login that is not used for some hours may end",
+        ..automatic("Miro", &["mcp.miro.com"])
+    },
     automatic("Granola", &["mcp.granola.ai"]),
     automatic("PostHog", &["mcp.posthog.com"]),
     automatic("Airtable", &["mcp.airtable.com"]),
@@ -138,6 +151,32 @@ mod tests {
         ] {
             assert_eq!(at_host(host).map(|server| server.name), expected, "{host}");
         }
+    }
+
+    #[test]
+    fn the_servers_that_people_name_first_are_known() {
+        for (host, client) in [
+            ("api.githubcopilot.com", ClientKind::Own),
+            ("mcp.slack.com", ClientKind::Own),
+            ("mcp.figma.com", ClientKind::Own),
+            ("gmail.googleapis.com", ClientKind::Own),
+            ("mcp.dev.azure.com", ClientKind::Own),
+            ("org.crm.dynamics.com", ClientKind::Own),
+            ("mcp.hubspot.com", ClientKind::Own),
+            ("api.salesforce.com", ClientKind::Own),
+            ("mcp.atlassian.com", ClientKind::Automatic),
+            ("mcp.linear.app", ClientKind::Automatic),
+            ("mcp.notion.com", ClientKind::Automatic),
+            ("mcp.sentry.dev", ClientKind::Automatic),
+            ("mcp.stripe.com", ClientKind::Automatic),
+            ("mcp.expo.dev", ClientKind::Document),
+            ("mcp.lovable.dev", ClientKind::Document),
+        ] {
+            assert_eq!(at_host(host).map(|server| server.client), Some(client), "{host}");
+        }
+        let quirks = |host| at_host(host).map(|server| (server.needs_scopes, server.omit_resource));
+        assert_eq!(quirks("mcp.slack.com"), Some((true, false)));
+        assert_eq!(quirks("graph.microsoft.com"), Some((false, true)));
     }
 
     #[test]

@@ -106,6 +106,11 @@ impl ProtectedServer {
         self.lock().access.clear();
     }
 
+    /// Forgets all sessions, as after a restart.
+    pub fn forget_sessions(&self) {
+        self.lock().sessions.clear();
+    }
+
     /// Ends the streams of clients of 2024-11-05.
     pub fn end_streams(&self) {
         // The numbers of sessions stay.

@@ -15,6 +15,7 @@ use store::tool_class;
 
 mod add;
 mod capture;
+mod known;
 mod pins;
 mod redirect;
 mod seal;
@@ -38,6 +39,8 @@ pub(crate) enum ServerCommand {
     Capture(capture::CaptureArgs),
     /// Sign in to a server that wants OAuth, in the browser
     SignIn(Box<sign_in::SignInArgs>),
+    /// List the remote servers whose sign-in is known: the client they take, and where to make one
+    Known,
     /// Sign out of a server: revoke its tokens and delete them
     SignOut(sign_out::SignOutArgs),
     /// Remove a server with its credentials and pins
@@ -60,6 +63,7 @@ impl ServerCommand {
             ServerCommand::Seal(args) => seal::run(&args, &context.open()?, out),
             ServerCommand::Capture(args) => capture::run(&args, &context.open()?, out),
             ServerCommand::SignIn(args) => sign_in::sign_in(&args, context, out),
+            ServerCommand::Known => known::run(out),
             ServerCommand::SignOut(args) => sign_out::sign_out(&args, context, out),
             ServerCommand::Remove(args) => remove(&args.name, &context.open()?, out),
         }

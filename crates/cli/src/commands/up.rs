@@ -219,7 +219,7 @@ fn next_step(stores: &Stores, out: &Out) -> Result<()> {
             "no servers yet: `tollgate server add NAME -- COMMAND`, or try `tollgate up --demo`",
         );
     } else if effective.grants().is_empty() {
-        out.say("no grants yet: `tollgate grant create LABEL --server SERVER=POLICY`");
+        out.say("no grants yet: add the address to a client, which asks for access in your browser, or `tollgate grant create LABEL --server SERVER=POLICY`");
     }
     Ok(())
 }

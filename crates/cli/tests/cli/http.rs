@@ -71,8 +71,8 @@ pub(crate) fn ask(method: &str, url: &str, headers: &[(&str, &str)], body: &str)
     Answer { status, head: head.to_owned(), body }
 }
 
-/// The data of the first event of a stream that is not empty.
-pub(crate) fn first_event(url: &str, headers: &[(&str, &str)]) -> String {
+/// The data of the first event of a stream that contains these words.
+pub(crate) fn event_with(url: &str, headers: &[(&str, &str)], words: &str) -> String {
     let rest = url.strip_prefix("http://").unwrap();
     let (host, path) = rest.split_once('/').unwrap();
     let mut stream = TcpStream::connect(host).unwrap();
@@ -84,7 +84,7 @@ pub(crate) fn first_event(url: &str, headers: &[(&str, &str)]) -> String {
     stream.write_all(format!("{request}\r\n").as_bytes()).unwrap();
     let lines = std::io::BufRead::lines(std::io::BufReader::new(stream));
     let mut lines = lines.map(Result::unwrap);
-    lines.find_map(|line| line.strip_prefix("data: {").map(|rest| format!("{{{rest}"))).unwrap()
+    lines.find(|line| line.starts_with("data: ") && line.contains(words)).unwrap()
 }
 
 fn unchunked(body: &str) -> String {

@@ -237,8 +237,8 @@ fn consent_is_given_on_its_own_page_in_its_own_browser_and_once() {
     let page = format!("{base}/authorize/consent?{}", owner.query("/mcp"));
     let strange = http::get(&page);
     assert!(!strange.body.contains("Editor") && !strange.body.contains("name=\"consent\""));
-    let nobody = Shown { cookies: "x=y".to_owned(), fields: mine.fields.clone() };
-    assert_eq!(nobody.send(&owner, &base, &[]).status, 401);
+    let stranger = Shown { cookies: "x=y".to_owned(), fields: mine.fields.clone() };
+    assert_eq!(stranger.send(&owner, &base, &[]).status, 401);
     assert_eq!(grants(&test), 0);
 
     let answer = mine.send(&owner, &base, &[]);

@@ -27,18 +27,8 @@ impl Drop for Proxy {
 }
 
 impl Proxy {
-    /// With a certificate for this name, signed by a CA that the commands of the test trust.
     fn start(test: &mut CliTest, name: &str) -> Proxy {
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let ca = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-        let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
-        let certificate = params.signed_by(&key, &ca).unwrap();
-        let trusted = test.write("ca.pem", &ca.pem());
-        test.set("SSL_CERT_FILE", &trusted);
-        let certificate = test.write("proxy.pem", &certificate.pem());
-        let key = test.write("proxy-key.pem", &key.serialize_pem());
+        let (certificate, key) = certificate(test, name);
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/tls_proxy.py");
         let mut command = Command::new("python3");
         command.args([script, &certificate, &key]).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -67,6 +57,20 @@ impl Proxy {
         let connect_to = format!("127.0.0.1:{}", self.port);
         test.run(&["doctor", &format!("--public={origin}"), "--connect-to", &connect_to, "--json"])
     }
+}
+
+/// The files of a certificate for this name and of its key, signed by a CA that the commands of the test trust.
+fn certificate(test: &mut CliTest, name: &str) -> (String, String) {
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let ca = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+    let certificate = params.signed_by(&key, &ca).unwrap();
+    let trusted = test.write("ca.pem", &ca.pem());
+    test.set("SSL_CERT_FILE", &trusted);
+    let certificate = test.write("cert.pem", &certificate.pem());
+    (certificate, test.write("key.pem", &key.serialize_pem()))
 }
 
 fn finding<'f>(findings: &'f Value, about: &str) -> &'f Value {
@@ -134,6 +138,26 @@ fn the_doctor_walks_the_way_of_each_client_through_tls_and_names_each_mistake() 
     let findings = proxy.doctor(&test, ORIGIN).json();
     let said = told(&findings, "dashboard");
     assert!(said.starts_with("wrong") && said.contains("Host header"), "{said}");
+}
+
+#[test]
+fn a_gate_with_its_own_tls_needs_no_proxy() {
+    let mut test = CliTest::with_demo();
+    let (certificate, key) = certificate(&mut test, "gate.example");
+    std::fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let settings = format!(
+        "public_url = \"{ORIGIN}\"\ntls_cert_file = \"{certificate}\"\ntls_key_file = \"{key}\"\n"
+    );
+    std::fs::write(test.home().join("tollgate.toml"), settings).unwrap();
+    let up = test.up(&[]);
+    let at = up.url().strip_prefix("https://").unwrap().trim_end_matches("/mcp");
+    let walk = test.run(&["doctor", "--public", "--connect-to", at, "--json"]);
+    assert_eq!(walk.code, 0, "{}", walk.all_output());
+    let findings = walk.json();
+    for client in CLIENTS {
+        assert_eq!(finding(&findings, client)["health"], "good", "{findings}");
+    }
+    assert!(told(&findings, "dashboard").starts_with("good not served"), "{findings}");
 }
 
 #[test]

@@ -11,6 +11,7 @@ use sandbox::protected_server::{Behaviour, ProtectedServer};
 use serde_json::{Value, json};
 
 use crate::cli_test::{CliTest, CommandOutput, Up, files_below};
+use crate::gate::eventually;
 use crate::http;
 
 const ALLOW_ALL: &str = r#"{ "version": "1", "default": "allow" }"#;
@@ -129,6 +130,22 @@ fn adding_a_server_says_what_it_accepts_and_signing_in_lists_its_tools() {
 }
 
 #[test]
+fn the_known_servers_are_listed_with_the_client_that_they_take() {
+    let test = CliTest::new();
+    let known = test.succeed(&["server", "known", "--json"]).json();
+    let of = |name: &str| {
+        let mut all = known.as_array().unwrap().iter();
+        all.find(|known| known["name"] == name).unwrap_or_else(|| panic!("{name}: {known}")).clone()
+    };
+    assert_eq!(of("GitHub")["client"], "own client");
+    assert!(of("GitHub")["make_client"].as_str().unwrap().starts_with("https://github.com/"));
+    assert_eq!(of("Microsoft")["omit_resource"], true);
+    assert_eq!(of("Slack")["needs_scopes"], true);
+    assert_eq!(of("Linear")["client"], "automatic");
+    assert!(test.succeed(&["server", "known"]).stdout.contains("*.dynamics.com"));
+}
+
+#[test]
 fn a_running_gate_takes_the_redirect_once_at_its_own_port() {
     let (test, server) = set_up(Behaviour::default());
     let up = test.up(&[]);
@@ -150,7 +167,8 @@ fn a_running_gate_takes_the_redirect_once_at_its_own_port() {
     assert_eq!(output.code, 0, "{}", output.all_output());
     assert_eq!(http::get(&back).status, 404);
     let log = test.succeed(&["audit", "tail", "-n", "50", "--json"]).stdout;
-    assert!(log.contains("server_signed_in") && log.contains("(sign-in)"), "{log}");
+    assert_eq!(log.matches("server_signed_in").count(), 1, "{log}");
+    assert!(log.contains("(sign-in)"), "{log}");
     let token = grant(&test, "agent");
     assert_eq!(call(&up, &token)["result"]["content"][0]["text"], "echo ");
 }
@@ -284,6 +302,16 @@ fn per_grant_each_grant_signs_in_on_its_own() {
 }
 
 #[test]
+fn a_server_that_lost_its_session_is_initialized_again_with_the_token() {
+    let (test, server) = signed_in(Behaviour { has_sessions: true, ..Behaviour::default() });
+    let (token, up) = (grant(&test, "agent"), test.up(&[]));
+    assert_eq!(call(&up, &token)["result"]["content"][0]["text"], "echo ");
+    server.forget_sessions();
+    assert_eq!(call(&up, &token)["result"]["content"][0]["text"], "echo ");
+    assert_eq!(login(&test)["state"], "signed_in");
+}
+
+#[test]
 fn a_server_with_http_sse_gets_the_token_and_one_refresh_per_401() {
     let (test, server) = set_up(Behaviour { has_sse: true, ..Behaviour::default() });
     let (token, up) = (grant(&test, "agent"), test.up(&[]));
@@ -300,10 +328,12 @@ fn a_server_with_http_sse_gets_the_token_and_one_refresh_per_401() {
     server.expire_access();
     assert_eq!(call(&up, &token)["result"]["content"][0]["text"], "echo ");
     assert_eq!(server.count("/token", "refresh_token"), 1);
-    // The stream ends together with its token.
+    // The stream ends together with its token. A call that was sent before the gate noticed that is lost.
     server.expire_access();
     server.end_streams();
-    assert_eq!(call(&up, &token)["result"]["content"][0]["text"], "echo ");
+    eventually("the stream is opened again", || {
+        call(&up, &token)["result"]["content"][0]["text"] == "echo "
+    });
     assert_eq!(server.count("/token", "refresh_token"), 2);
 
     server.change(|behaviour| behaviour.refuses_tokens = true);

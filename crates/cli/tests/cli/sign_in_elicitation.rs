@@ -195,10 +195,10 @@ impl LegacyClient {
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {body}"))
     }
 
-    /// The first message on the client's stream.
-    fn first_message(&self) -> String {
+    /// The first message with these words on the client's stream.
+    fn message_with(&self, words: &str) -> String {
         let bearer = format!("Bearer {}", self.token);
-        http::first_event(&self.url, &self.headers(&bearer))
+        http::event_with(&self.url, &self.headers(&bearer), words)
     }
 }
 
@@ -223,8 +223,7 @@ fn a_client_of_2025_11_25_gets_the_page_in_an_error_and_is_notified_of_the_end()
         let page = elicitation["url"].as_str().unwrap();
         let done = sign_in_at_page(page, &owner.cookie, &server);
         assert_eq!(done.status, 200, "{}", done.body);
-        let complete = client.first_message();
-        assert!(complete.contains("notifications/elicitation/complete"), "{complete}");
+        let complete = client.message_with("notifications/elicitation/complete");
         assert!(complete.contains(elicitation["elicitationId"].as_str().unwrap()), "{complete}");
         eventually("the repeated call works", || {
             client.call(tool)["result"]["content"][0]["text"] == "echo "
@@ -234,7 +233,7 @@ fn a_client_of_2025_11_25_gets_the_page_in_an_error_and_is_notified_of_the_end()
 }
 
 #[test]
-fn a_page_that_is_forwarded_binds_nobodys_account() {
+fn a_page_that_is_forwarded_binds_no_account() {
     let (test, server) = set_up();
     let token = grant(&test, "ann");
     let up = test.up(&[]);

@@ -50,6 +50,8 @@ pub struct Behaviour {
     pub delay: Duration,
     /// Answers the handshake without a token.
     pub opens_handshake: bool,
+    /// Gives out session ids, and refuses requests without a known one.
+    pub has_sessions: bool,
     /// Speaks HTTP+SSE of 2024-11-05 instead of streamable HTTP.
     pub has_sse: bool,
     /// Repeats the bearer token in the result of a tool.
@@ -91,6 +93,7 @@ impl Default for Behaviour {
             has_revocation: true,
             delay: Duration::ZERO,
             opens_handshake: false,
+            has_sessions: false,
             has_sse: false,
             leaks_token: false,
         }

@@ -9,6 +9,8 @@ use crate::http::Request;
 /// Where clients of 2024-11-05 post their messages.
 pub(super) const MESSAGES: &str = "/messages";
 
+const SESSION_ID: &str = "mcp-session-id";
+
 impl State {
     pub(super) fn mcp(&mut self, request: &Request) -> Answer {
         let token = request.credentials("bearer").unwrap_or_default();
@@ -27,7 +29,20 @@ impl State {
         if request.method != "POST" {
             return Answer::empty(405);
         }
-        self.respond(token, &granted, &message)
+        if !self.behaviour.has_sessions {
+            return self.respond(token, &granted, &message);
+        }
+        let session = request.header(SESSION_ID).unwrap_or_default();
+        if method != "initialize" && !self.sessions.contains(session) {
+            return Answer::empty(404);
+        }
+        let mut answer = self.respond(token, &granted, &message);
+        if method == "initialize" {
+            let session = self.fresh("session");
+            self.sessions.insert(session.clone());
+            answer.headers.push((SESSION_ID, session));
+        }
+        answer
     }
 
     /// The scopes of a valid token.

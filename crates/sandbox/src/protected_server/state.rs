@@ -39,6 +39,7 @@ pub(super) struct State {
     pub(super) access: BTreeMap<String, String>,
     pub(super) refresh: BTreeMap<String, String>,
     pub(super) used_refresh: BTreeSet<String>,
+    pub(super) sessions: BTreeSet<String>,
     /// Open streams of clients of 2024-11-05.
     pub(super) streams: Vec<UnboundedSender<Bytes>>,
     next: u64,
@@ -63,6 +64,7 @@ impl State {
             access: BTreeMap::new(),
             refresh: BTreeMap::new(),
             used_refresh: BTreeSet::new(),
+            sessions: BTreeSet::new(),
             streams: Vec::new(),
             next: 0,
         }

@@ -248,6 +248,12 @@ fn report_sign_in(
     out.line(format_args!("server `{}` added; it requires a sign-in", args.name))?;
     out.line(format_args!("issuer  {}", visible(&found.issuer.issuer)))?;
     out.line(format_args!("client  {}", accepts.mode))?;
+    let known = found.server.host_str().and_then(catalog::known_servers::at_host);
+    // The advice about a client of the owner contains it.
+    let note = known.filter(|known| known.make_client.is_none()).map(|known| known.note);
+    if let Some(note) = note.filter(|note| !note.is_empty()) {
+        out.say(format_args!("note: {note}"));
+    }
     out.say(format_args!("next: {}", accepts.next));
     Ok(Ending::Yes)
 }

@@ -30,6 +30,13 @@ pub(super) enum RedirectReceiver {
     Paste(Redirect),
 }
 
+/// Which process stored the login. A gate has recorded it, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FinishedBy {
+    Gate,
+    Command,
+}
+
 /// The listener is open before the browser is.
 pub(super) async fn redirect_receiver(
     port: Option<u16>,
@@ -94,17 +101,18 @@ impl RedirectReceiver {
         logins: &Arc<ServerLogins>,
         started: &Started,
         out: &Out,
-    ) -> Result<()> {
+    ) -> Result<FinishedBy> {
+        let finish = async |query: &str| {
+            logins.finish(query, None).await?;
+            anyhow::Ok(FinishedBy::Command)
+        };
         match self {
             RedirectReceiver::Paste(redirect) => {
-                let query = pasted(&redirect, started, false, out).await?;
-                Ok(logins.finish(&query, None).await.map(drop)?)
+                finish(&pasted(&redirect, started, false, out).await?).await
             }
             RedirectReceiver::Gate(redirect) => tokio::select! {
-                outcome = outcome(logins, started) => outcome,
-                query = pasted(&redirect, started, true, out) => {
-                    Ok(logins.finish(&query?, None).await.map(drop)?)
-                }
+                outcome = outcome(logins, started) => outcome.map(|()| FinishedBy::Gate),
+                query = pasted(&redirect, started, true, out) => finish(&query?).await,
             },
             RedirectReceiver::Own(redirect, listener) => {
                 let state = started.state.clone();
@@ -118,7 +126,7 @@ impl RedirectReceiver {
                     query = listener.wait(redirect.clone(), Arc::new(read)) => query?,
                     query = pasted(&redirect, started, true, out) => query?,
                 };
-                Ok(logins.finish(&query, None).await.map(drop)?)
+                finish(&query).await
             }
         }
     }

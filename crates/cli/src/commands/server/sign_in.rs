@@ -10,14 +10,14 @@ use connectors::oauth::browser;
 use connectors::server_login::{
     ClientGiven, Discovered, ResourceGiven, ServerProbe, ServerSignInError, SignInOptions, Started,
 };
-use oauth::server::Issuer;
+use oauth::server::{Issuer, OFFLINE_ACCESS};
 use serde_json::json;
 use store::logins::LoginKey;
 use store::registry::Server;
 use store::secret::Secret;
 use url::Url;
 
-use super::redirect::{RedirectReceiver, redirect_receiver};
+use super::redirect::{FinishedBy, RedirectReceiver, redirect_receiver};
 use crate::account;
 use crate::context::{Context, Stores};
 use crate::credential;
@@ -103,30 +103,33 @@ pub(super) fn sign_in(args: &SignInArgs, context: &Context, out: &mut Out) -> Re
         say_start(args, &server, &found, &started, &receiver, out)?;
         let wait = Duration::from_secs(WAIT_MINUTES_MAX * 60);
         let ended = tokio::time::timeout(wait, receiver.wait(&logins, &started, out)).await;
-        ended.map_err(|_| {
+        let ended = ended.map_err(|_| {
             anyhow!(
                 "sign-in timed out after {WAIT_MINUTES_MAX} minutes\nhint: run the command again"
             )
-        })??;
-        anyhow::Ok(())
+        })?;
+        ended
     });
     // A thread may still wait for a line on standard input.
     runtime.shutdown_background();
-    ended?;
-    finish(&server, &key, &stores, context, out)
+    let finished_by = ended?;
+    finish(&server, &key, &stores, &finished_by, context, out)
 }
 
-/// Records the sign-in, lists the tools and reports the login.
+/// Records the sign-in, unless the gate that finished it has, lists the tools and reports the login.
 fn finish(
     server: &Server,
     key: &LoginKey,
     stores: &Stores,
+    finished_by: &FinishedBy,
     context: &Context,
     out: &mut Out,
 ) -> Result<Ending> {
     let facts = stores.logins().store.facts(key)?;
     let facts = facts.ok_or_else(|| anyhow!("the login was removed during the sign-in"))?;
-    stores.note("server_signed_in", &server.name, &facts.issuer)?;
+    if *finished_by == FinishedBy::Command {
+        stores.note("server_signed_in", &server.name, &facts.issuer)?;
+    }
     let mut tools = None;
     if key.grant.is_none() {
         match crate::probe::update_pins_until_signal(&server.name, stores, context) {
@@ -144,7 +147,9 @@ fn finish(
         return Ok(Ending::Yes);
     }
     out.line(format_args!("signed in to `{}` at {}", server.name, visible(&facts.issuer)))?;
-    let missing = oauth::client::scope::missing(&facts.scopes_granted, &facts.scopes_requested);
+    let mut missing = oauth::client::scope::missing(&facts.scopes_granted, &facts.scopes_requested);
+    // Issuers that give a refresh token for it need not name it again.
+    missing.retain(|scope| scope != OFFLINE_ACCESS);
     if !missing.is_empty() {
         out.warn(format_args!("not granted: {}", visible(&missing.join(" "))));
     }
@@ -154,6 +159,9 @@ fn finish(
             count(tools, "tool"),
             server.name
         ));
+        if stores.effective()?.grants().is_empty() {
+            out.say("next: `tollgate up`, then add its address to a client: it asks for access in your browser");
+        }
     }
     Ok(Ending::Yes)
 }
@@ -256,6 +264,10 @@ fn say_start(
         visible(&found.issuer.issuer),
         started.mode.as_str()
     ));
+    let known = found.server.host_str().and_then(catalog::known_servers::at_host);
+    if let Some(note) = known.map(|known| known.note).filter(|note| !note.is_empty()) {
+        out.say(format_args!("note: {note}"));
+    }
     if !started.scopes.is_empty() {
         out.say(format_args!("scopes to request: {}", visible(&started.scopes.join(" "))));
     }

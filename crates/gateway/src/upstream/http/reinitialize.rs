@@ -118,14 +118,12 @@ impl HttpLink {
             state.session_headers.session = session;
             state.session_headers.version = HeaderValue::try_from(version).ok();
         }
-        let told = self.server.post(&self.limits, &self.session_headers(), &initialized()).await?;
-        self.server.check_accepted(told).await?;
+        let told = self.post(&self.session_headers(), &initialized()).await?;
+        self.check_accepted(told).await?;
         for draft in self.restore_state.restore_requests() {
             // The call continues even if this fails.
-            if let Ok(response) =
-                self.server.post(&self.limits, &self.session_headers(), &draft).await
-            {
-                self.server.check_accepted(response).await.ok();
+            if let Ok(response) = self.post(&self.session_headers(), &draft).await {
+                self.check_accepted(response).await.ok();
             }
         }
         Ok(())

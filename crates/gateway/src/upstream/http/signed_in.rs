@@ -77,8 +77,11 @@ impl GrantRoute<'_> {
             if !LinkLogin::is_refused(response.status(), response.headers()) {
                 return Ok(response);
             }
-            if token.is_new || tries == TRIES_MAX {
+            // A token of another process may have been revoked since; only the refusal of our own ends the login.
+            if token.is_new {
                 login.note_refused(&token).await;
+            }
+            if token.is_new || tries == TRIES_MAX {
                 return Ok(response);
             }
             response.into_body().finish(&self.server.bounds);

@@ -1,0 +1,54 @@
+//! `server known`: the remote servers whose sign-in is known, as data.
+
+use anyhow::Result;
+use catalog::known_servers::{ALL, KnownServer};
+use serde_json::{Value, json};
+
+use crate::failure::Ending;
+use crate::output::{Out, Table};
+
+pub(super) fn run(out: &mut Out) -> Result<Ending> {
+    if out.wants_json() {
+        let all: Vec<Value> = ALL.iter().map(json_of).collect();
+        out.json(&all)?;
+        return Ok(Ending::Yes);
+    }
+    let mut table = Table::new(&["name", "hosts", "client", "notes"]);
+    for known in ALL {
+        let hosts: Vec<String> = known.hosts.iter().map(|host| shown(host)).collect();
+        table.row([
+            known.name.to_owned(),
+            hosts.join(" "),
+            known.client.as_str().to_owned(),
+            notes(known),
+        ]);
+    }
+    out.table(&table)?;
+    Ok(Ending::Yes)
+}
+
+/// A host that begins with a dot stands for all names below it.
+fn shown(host: &str) -> String {
+    if host.starts_with('.') { format!("*{host}") } else { host.to_owned() }
+}
+
+fn notes(known: &KnownServer) -> String {
+    let mut notes = Vec::new();
+    notes.extend(known.make_client.map(|at| format!("make it at {at}")));
+    notes.extend(known.omit_resource.then(|| "sent without `resource`".to_owned()));
+    notes.extend(known.needs_scopes.then(|| "always sent with scopes".to_owned()));
+    notes.extend(Some(known.note.to_owned()).filter(|note| !note.is_empty()));
+    notes.join("; ")
+}
+
+fn json_of(known: &KnownServer) -> Value {
+    json!({
+        "name": known.name,
+        "hosts": known.hosts.iter().map(|host| shown(host)).collect::<Vec<_>>(),
+        "client": known.client.as_str(),
+        "make_client": known.make_client,
+        "omit_resource": known.omit_resource,
+        "needs_scopes": known.needs_scopes,
+        "note": Some(known.note).filter(|note| !note.is_empty()),
+    })
+}
