@@ -93,17 +93,13 @@ impl FailedRequest<'_> {
         let mut bytes = [0; ELICITATION_ID_BYTES];
         self.context.services().random.fill(&mut bytes).ok()?;
         let new = URL_SAFE_NO_PAD.encode(bytes);
-        match session.begin_sign_in(self.server, &new) {
-            Some(pending) => Some(pending),
-            None => {
-                let (context, session) = (self.context.clone(), Arc::clone(session));
-                let (server, id) = (self.server.to_owned(), new.clone());
-                tokio::spawn(
-                    async move { notify_when_complete(context, session, server, id).await },
-                );
-                Some(new)
-            }
+        if let Some(pending) = session.begin_sign_in(self.server, &new) {
+            return Some(pending);
         }
+        let (context, session) = (self.context.clone(), Arc::clone(session));
+        let (server, id) = (self.server.to_owned(), new.clone());
+        tokio::spawn(async move { notify_when_complete(context, session, server, id).await });
+        Some(new)
     }
 }
 
