@@ -69,6 +69,10 @@ impl ServersPage {
     }
 
     /// A name of the form of this kind for a secret, such as one that the catalogue knows.
+    #[allow(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "templates pass references to their variables"
+    )]
     fn secret_name(&self, kind: &str, number: &usize) -> &str {
         if self.is_open(kind) { self.typed(&format!("secret_name_{number}")) } else { "" }
     }
