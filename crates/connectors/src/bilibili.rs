@@ -11,6 +11,8 @@ mod personal;
 mod tests;
 mod videos;
 
+use crate::activity::{Activity, Amount, Top, Topic, history};
+use insights::Unit;
 use crate::connector::Connector;
 use crate::personal::handler::handler;
 use crate::personal::tool_row::here;
@@ -36,7 +38,18 @@ pub const CONNECTOR: Connector = Connector {
     policy: include_str!("bilibili/policy.json"),
     mirror: Some(&mirror::MIRROR),
     personal: Some(&personal::PERSONAL),
+    activity: Some(&ACTIVITY),
     ..Connector::of(&SERVICE)
+};
+
+const ACTIVITY: Activity = Activity {
+    topic: Topic::Video,
+    lists: &[
+        history("history", "Videos watched", &[
+            Top { title: "Authors", name: "author", amount: Amount::Records },
+            Top { title: "Authors by time watched", name: "author", amount: Amount::Member { name: "progress_s", divisor: 60, unit: Unit::Minutes } },
+        ]),
+    ],
 };
 
 /// Strips HTML tags and entities from a title.

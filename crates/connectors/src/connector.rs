@@ -1,9 +1,12 @@
 //! One `Connector` value per service: everything that tollgate knows about it. Shared code reads these
 //! fields and never names a service.
 
+use insights::Units;
+use insights::health::HealthData;
 use store::records::{Records, RecordsError};
 
 use crate::account::Account;
+use crate::activity::Activity;
 use crate::personal::archive::ArchiveImport;
 use crate::resource::{Resource, Template};
 use crate::service::Service;
@@ -39,26 +42,16 @@ pub struct Connector {
     pub demo: Option<&'static DemoCall>,
     /// Only operator grants can use it, and its tools get the stores of the gate.
     pub needs_operator: bool,
-    /// The owner's report of the mirror.
-    pub report: Option<&'static Report>,
+    /// The mirror as daily health data, for pages and the report.
+    pub health: Option<LoadHealth>,
+    /// What the mirror says about how the owner spends time.
+    pub activity: Option<&'static Activity>,
 }
 
-/// A report of the mirror as one page.
-pub struct Report {
-    /// The page over the last days before `now_us`: records, now, days, units.
-    pub html: fn(&Records, i64, i32, insights::Units) -> Result<String, ReportError>,
-}
-
-/// Why there is no report.
-#[derive(Debug, thiserror::Error)]
-pub enum ReportError {
-    #[error("the mirror has no scored records\nhint: run `tollgate sync` first")]
-    NoData,
-    #[error("cannot write the page: {0}")]
-    Page(String),
-    #[error(transparent)]
-    Records(#[from] RecordsError),
-}
+/// Reads daily health data: records, now in microseconds, the days before now or all, units. None where
+/// there is no scored record.
+pub type LoadHealth =
+    fn(&Records, i64, Option<i32>, Units) -> Result<Option<HealthData>, RecordsError>;
 
 /// The owner's choice of a folder that agents may export to.
 pub struct AgentExports {
@@ -183,7 +176,8 @@ impl Connector {
             profiles: &[],
             demo: None,
             needs_operator: false,
-            report: None,
+            health: None,
+            activity: None,
         }
     }
 

@@ -7,6 +7,7 @@
 )]
 
 pub mod account;
+pub mod activity;
 mod admitted;
 mod arguments;
 pub mod bilibili;
@@ -56,8 +57,8 @@ pub use account::Account;
 pub use admitted::Admitted;
 pub use caller::Caller;
 pub use connector::{
-    AgentExports, CommandOption, CommandRun, Connector, DemoCall, OptionValue, Personal,
-    PersonalCommand, ToolProfile,
+    AgentExports, CommandOption, CommandRun, Connector, DemoCall, LoadHealth, OptionValue,
+    Personal, PersonalCommand, ToolProfile,
 };
 pub use context::ConnectorContext;
 pub use gate_stores::GateStores;

@@ -11,6 +11,7 @@ mod profile;
 #[cfg(test)]
 mod tests;
 
+use crate::activity::{Activity, Amount, Top, Topic, history};
 use crate::connector::Connector;
 use crate::personal::handler::handler;
 use crate::personal::show_login_status;
@@ -43,7 +44,23 @@ pub const CONNECTOR: Connector = Connector {
     mirror: Some(&mirror::MIRROR),
     archive: Some(&archive::IMPORT),
     personal: Some(&personal::PERSONAL),
+    activity: Some(&ACTIVITY),
     ..Connector::of(&SERVICE)
+};
+
+const ACTIVITY: Activity = Activity {
+    topic: Topic::Reddit,
+    lists: &[
+        history("posts", "Posts", &[
+            Top { title: "Subreddits", name: "subreddit", amount: Amount::Records },
+        ]),
+        history("comments", "Comments", &[
+            Top { title: "Subreddits", name: "subreddit", amount: Amount::Records },
+        ]),
+        history("saved", "Saved", &[
+            Top { title: "Subreddits", name: "subreddit", amount: Amount::Records },
+        ]),
+    ],
 };
 
 const fn tool(

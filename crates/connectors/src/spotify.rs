@@ -15,6 +15,8 @@ mod sign_in;
 #[cfg(test)]
 mod tests;
 
+use crate::activity::{Activity, Amount, Top, Topic, history};
+use insights::Unit;
 use crate::arguments::NoArgs;
 use crate::connector::Connector;
 use crate::personal::handler::handler;
@@ -41,7 +43,19 @@ pub const CONNECTOR: Connector = Connector {
     mirror: Some(&mirror::MIRROR),
     archive: Some(&archive::IMPORT),
     personal: Some(&personal::PERSONAL),
+    activity: Some(&ACTIVITY),
     ..Connector::of(&SERVICE)
+};
+
+const ACTIVITY: Activity = Activity {
+    topic: Topic::Music,
+    lists: &[
+        history("plays", "Plays", &[
+            Top { title: "Artists", name: "artists", amount: Amount::Records },
+            Top { title: "Tracks", name: "track_name", amount: Amount::Records },
+            Top { title: "Artists by length of the tracks", name: "artists", amount: Amount::Member { name: "duration_ms", divisor: 60_000, unit: Unit::Minutes } },
+        ]),
+    ],
 };
 
 const LIBRARY: &[&str] = &["user-library-read"];

@@ -12,6 +12,8 @@ mod status;
 #[cfg(test)]
 mod tests;
 
+use crate::activity::{Activity, ActivityList, Amount, Top, Topic};
+use insights::Unit;
 use crate::connector::Connector;
 use crate::personal::handler::handler;
 use crate::personal::tool_row::here;
@@ -37,7 +39,27 @@ pub const CONNECTOR: Connector = Connector {
     mirror: Some(&mirror::MIRROR),
     personal: Some(&personal::PERSONAL),
     demo: Some(&personal::DEMO),
+    activity: Some(&ACTIVITY),
     ..Connector::of(&SERVICE)
+};
+
+const fn minutes(name: &'static str) -> Amount {
+    Amount::Member { name, divisor: 1, unit: Unit::Minutes }
+}
+
+const ACTIVITY: Activity = Activity {
+    topic: Topic::Games,
+    lists: &[
+        ActivityList {
+            kind: "games",
+            title: "Play time",
+            is_history: false,
+            tops: &[
+                Top { title: "Last two weeks", name: "name", amount: minutes("minutes_2weeks") },
+                Top { title: "All time", name: "name", amount: minutes("minutes_total") },
+            ],
+        },
+    ],
 };
 
 const fn reads(

@@ -63,7 +63,7 @@ pub const CONNECTOR: Connector = Connector {
     agent_exports: Some(&export::AGENT_EXPORTS),
     vault_locked: Some(locked::locked),
     demo: Some(&DEMO),
-    report: Some(&insights::REPORT),
+    health: Some(insights::load_health),
     ..Connector::of(&SERVICE)
 };
 

@@ -12,6 +12,7 @@ mod public;
 #[cfg(test)]
 mod tests;
 
+use crate::activity::{Activity, Amount, Top, Topic, history};
 use crate::arguments::NoArgs;
 use crate::connector::Connector;
 use crate::personal::handler::handler;
@@ -39,7 +40,22 @@ pub const CONNECTOR: Connector = Connector {
     mirror: Some(&mirror::MIRROR),
     archive: Some(&archive::IMPORT),
     personal: Some(&personal::PERSONAL),
+    activity: Some(&ACTIVITY),
     ..Connector::of(&SERVICE)
+};
+
+const ACTIVITY: Activity = Activity {
+    topic: Topic::Video,
+    lists: &[
+        history(
+            "watches",
+            "Videos watched",
+            &[Top { title: "Channels", name: "channel", amount: Amount::Records }],
+        ),
+        history("likes", "Liked videos", &[
+            Top { title: "Channels", name: "channel", amount: Amount::Records },
+        ]),
+    ],
 };
 
 const OWN: &[&str] = &["https://www.googleapis.com/auth/youtube.readonly"];

@@ -17,6 +17,10 @@ pub(crate) static ICON_PATH: LazyLock<String> = LazyLock::new(|| hashed("icon", 
 pub(crate) static STYLE_PATH: LazyLock<String> = LazyLock::new(|| hashed("style", STYLE, "css"));
 pub(crate) static SCRIPT_PATH: LazyLock<String> = LazyLock::new(|| hashed("script", SCRIPT, "js"));
 
+/// Charts of health and activity.
+pub(crate) static CHART_PATH: LazyLock<String> =
+    LazyLock::new(|| hashed("chart", insights::chart::STYLE, "css"));
+
 pub(crate) static BUILDER_PATH: LazyLock<String> =
     LazyLock::new(|| hashed("builder", BUILDER, "js"));
 
@@ -32,6 +36,9 @@ pub(crate) fn find(path: &str) -> Option<Response> {
     }
     if path == *STYLE_PATH {
         return Some(Response::asset("text/css; charset=utf-8", STYLE.as_bytes()));
+    }
+    if path == *CHART_PATH {
+        return Some(Response::asset("text/css; charset=utf-8", insights::chart::STYLE.as_bytes()));
     }
     if path == *ICON_PATH {
         return Some(Response::asset("image/svg+xml", ICON.as_bytes()));

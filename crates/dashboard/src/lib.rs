@@ -18,6 +18,7 @@ mod live;
 mod members;
 mod offer;
 mod openapi;
+mod own_data;
 mod page;
 mod pages;
 mod paging;

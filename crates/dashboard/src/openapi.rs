@@ -64,6 +64,8 @@ fn operation(route: &Route) -> Value {
             json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } })
         })
         .collect();
+    let queries = queries(route.path);
+    let parameters: Vec<Value> = parameters.into_iter().chain(queries).collect();
     let mut operation = json!({
         "operationId": operation_id(route),
         "summary": summary(route),
@@ -83,6 +85,28 @@ fn operation(route: &Route) -> Value {
         fields.insert("requestBody".to_owned(), json!({ "required": true, "content": content }));
     }
     operation
+}
+
+/// The query parameters of pages that are chosen by their address.
+fn queries(path: &str) -> Vec<Value> {
+    let names: &[(&str, &str)] = match path {
+        "/health/{metric}" => &[("span", "W, M, 3M, 6M, 1Y or All")],
+        "/health/compare" => &[
+            ("x", "A metric"),
+            ("y", "Another metric"),
+            ("lag", "Days from x to y, 0 to 14"),
+            ("span", "W, M, 3M, 6M, 1Y or All"),
+            ("first_from", "First day of the first period, YYYY-MM-DD"),
+            ("first_to", "Last day of the first period"),
+            ("second_from", "First day of the second period"),
+            ("second_to", "Last day of the second period"),
+        ],
+        _ => &[],
+    };
+    let query = |(name, words): &(&str, &str)| {
+        json!({ "name": name, "in": "query", "description": words, "schema": { "type": "string" } })
+    };
+    names.iter().map(query).collect()
 }
 
 fn responses(route: &Route) -> Value {
@@ -125,7 +149,7 @@ fn summary(route: &Route) -> String {
         Access::Read => "any role",
         Access::ReadArguments => "roles `admin` and `auditor`",
         Access::WritePolicies => "roles `admin` and `policy_manager`",
-        Access::Administer => "role `admin`",
+        Access::ReadOwnData | Access::Administer => "role `admin`",
     };
     format!("{} {} ({who})", route.method, route.path)
 }
@@ -148,6 +172,7 @@ mod tests {
                 .as_array()
                 .unwrap()
                 .iter()
+                .filter(|parameter| parameter["in"] == "path")
                 .map(|parameter| parameter["name"].as_str().unwrap())
                 .collect();
             assert_eq!(given, names(route.path), "{}", route.path);

@@ -14,7 +14,7 @@ use crate::request::{Format, Visit};
 use crate::response::Response;
 
 /// The navigation: address, label, and the keyboard letter after `g`.
-const NAVIGATION: [(&str, &str); 11] = [
+const NAVIGATION: [(&str, &str); 13] = [
     ("/", "Overview"),
     ("/approvals", "Approvals"),
     ("/audit", "Audit log"),
@@ -22,6 +22,8 @@ const NAVIGATION: [(&str, &str); 11] = [
     ("/policies", "Policies"),
     ("/grants", "Grants"),
     ("/accounts", "Accounts"),
+    ("/health", "Health"),
+    ("/activity", "Activity"),
     ("/catalogue", "Catalogue"),
     ("/stack", "Stack"),
     ("/notifications", "Notifications"),
@@ -56,6 +58,7 @@ impl Chrome {
         let here = first(&visit.path);
         let navigation = NAVIGATION
             .into_iter()
+            .filter(|(path, _)| is_shown(path, visit.person.role))
             .map(|(path, label)| NavigationItem {
                 path,
                 label,
@@ -83,6 +86,12 @@ impl Chrome {
     pub(crate) fn may_write_policies(&self) -> bool {
         Access::WritePolicies.allows(self.role)
     }
+}
+
+/// Pages that a role may not open are not offered to it.
+fn is_shown(path: &str, role: Role) -> bool {
+    let is_own_data = matches!(path, "/health" | "/activity");
+    !is_own_data || Access::ReadOwnData.allows(role)
 }
 
 /// The page in the format that was asked for. Both come from the same value.

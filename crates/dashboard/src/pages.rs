@@ -1,12 +1,15 @@
 //! One module per page: the view that a template and the JSON twin share, and the forms of the page.
 
 pub(crate) mod accounts;
+pub(crate) mod activity;
 pub(crate) mod approvals;
 pub(crate) mod audit;
 pub(crate) mod audit_entry;
 pub(crate) mod catalogue;
 pub(crate) mod events;
 pub(crate) mod grants;
+pub(crate) mod health;
+pub(crate) mod health_compare;
 pub(crate) mod notifications;
 pub(crate) mod overview;
 pub(crate) mod people;

@@ -40,6 +40,11 @@ const fn get(path: &'static str, run: Run) -> Route {
     Route { method: Method::GET, path, access: Access::Read, run, is_single: false }
 }
 
+/// A page with the owner's own data.
+const fn own(path: &'static str, run: Run) -> Route {
+    Route { method: Method::GET, path, access: Access::ReadOwnData, run, is_single: false }
+}
+
 /// An address without a page: a stream or a document.
 const fn stream(path: &'static str, access: Access, run: Run) -> Route {
     Route { method: Method::GET, path, access, run, is_single: true }
@@ -94,6 +99,14 @@ pub(crate) const ROUTES: &[Route] = &[
     post("/accounts/{service}/connect", Access::Administer, pages::accounts::connect),
     post("/accounts/{service}/disconnect", Access::Administer, pages::accounts::disconnect),
     post("/accounts/{service}/sync", Access::Administer, pages::accounts::sync),
+    own("/health", pages::health::today),
+    own("/health/sleep", pages::health::sleep),
+    own("/health/load", pages::health::load),
+    own("/health/drivers", pages::health::drivers),
+    own("/health/compare", pages::health_compare::show),
+    own("/health/{metric}", pages::health::explore),
+    own("/activity", pages::activity::list),
+    own("/activity/{topic}", pages::activity::show),
     get("/catalogue", pages::catalogue::search),
     get("/catalogue/{server}", pages::catalogue::server),
     get("/catalogue/{server}/{tool}", pages::catalogue::tool),

@@ -256,6 +256,43 @@ async fn every_route_is_open_to_its_roles_and_to_no_other() {
 }
 
 #[tokio::test]
+async fn only_an_admin_is_offered_the_owners_data() {
+    let stage = Stage::new();
+    for role in Role::ALL {
+        let cookie = stage.sign_in(role);
+        let home = text(&stage.get(&cookie, "/"));
+        let is_admin = role == Role::Admin;
+        for path in ["/health", "/activity"] {
+            assert_eq!(home.contains(&format!("href=\"{path}\"")), is_admin, "{}", role.as_str());
+        }
+        for path in ["/health", "/health.json", "/health/hrv", "/activity/music.json"] {
+            let status = stage.get(&cookie, path).status;
+            assert_eq!(status == StatusCode::FORBIDDEN, !is_admin, "{} {path}", role.as_str());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_health_page_without_data_says_the_next_step() {
+    let stage = Stage::new();
+    let cookie = stage.sign_in(Role::Admin);
+    for path in ["/health", "/health/sleep", "/health/load", "/health/drivers", "/health/compare"] {
+        let page = text(&stage.get(&cookie, path));
+        assert!(page.contains("The next step") && page.contains("tollgate doctor"), "{path}");
+        let twin = text(&stage.get(&cookie, &format!("{path}.json")));
+        assert!(twin.contains("tollgate doctor"), "{twin}");
+    }
+    let wrong = [
+        "/health/hrv?span=fortnight",
+        "/health/compare?lag=-1",
+        "/health/compare?first_from=2026-02-30&first_to=2026-03-01",
+    ];
+    for path in wrong {
+        assert_eq!(stage.get(&cookie, path).status, StatusCode::UNPROCESSABLE_ENTITY, "{path}");
+    }
+}
+
+#[tokio::test]
 async fn a_form_needs_its_token_and_its_origin() {
     let stage = Stage::new();
     let cookie = stage.sign_in(Role::Admin);

@@ -1,91 +1,147 @@
-//! Charts as SVG text: a line with its usual range, bars, a calendar, a scatter plot with its fit. Colors are
-//! CSS variables of the page, so that one chart fits light, dark and paper. No script.
+//! Charts as SVG text: a line with its usual range, bars, stacked bars, a calendar, a scatter plot with its
+//! fit. Positions along the time are percentages, so that a chart fills any width and its text keeps its
+//! size. Looks come from the CSS classes of the page. A mark shows its value on hover and on focus; no script.
+
+mod bars;
+mod calendar;
+mod line;
+mod mark;
+mod scatter;
 
 use std::fmt::Write as _;
 
+use jiff::ToSpan as _;
+use jiff::civil::Date;
+
 use crate::day::Day;
-use crate::finding::Interval;
-use crate::sample::{self, real};
-use crate::series::{Pair, Series};
+use crate::metric::{Metric, Units};
+use crate::sample::real;
 
-const WIDTH: f64 = 720.0;
-const HEIGHT: f64 = 200.0;
-const LEFT: f64 = 78.0;
-const RIGHT: f64 = 12.0;
-const TOP: f64 = 10.0;
-const BOTTOM: f64 = 24.0;
-const CELL: f64 = 14.0;
+pub use bars::{Part, bars, columns, stacked};
+pub use calendar::calendar;
+pub use line::{line, spark};
+pub use mark::{Mark, marks};
+pub use scatter::{Scatter, scatter};
 
-/// A chart as SVG, with the text that a screen reader says.
+pub(crate) const HEIGHT: f64 = 208.0;
+const TOP: f64 = 22.0;
+const BOTTOM: f64 = 22.0;
+/// Labels below the time axis at most, so that they fit on a phone.
+const DATES_MAX: i32 = 5;
+/// Up to so many marks are all keyboard stops; of more only the unusual ones and the last.
+const STOPS_MAX: usize = 31;
+
+/// The styles of charts, for pages that carry their own style sheet. They use the custom properties `--fg`,
+/// `--quiet`, `--line`, `--accent`, `--refused`, `--waiting` and `--bg`.
+pub const STYLE: &str = include_str!("chart/chart.css");
+
+/// A chart as SVG.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chart {
     pub svg: String,
 }
 
-/// Maps values to positions.
-struct Frame {
-    x: (f64, f64),
+/// How the values of a chart are written, and the days it spans.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    /// What a screen reader says.
+    pub title: &'a str,
+    pub metric: &'a Metric,
+    pub units: Units,
+    pub from: Day,
+    pub to: Day,
+}
+
+/// Maps values to positions: percent of the width, pixels of the height.
+struct Plot<'a> {
+    frame: Frame<'a>,
     y: (f64, f64),
 }
 
-impl Frame {
-    /// A frame around the values, with some air above and below.
-    fn around(x: (f64, f64), y: impl Iterator<Item = f64>) -> Frame {
-        let (low, high) =
-            y.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), y| (low.min(y), high.max(y)));
-        let air = ((high - low) * 0.08).max(1e-6);
-        let x = if x.1 > x.0 { x } else { (x.0 - 1.0, x.0 + 1.0) };
-        Frame { x, y: (low - air, high + air) }
+impl<'a> Plot<'a> {
+    /// A plot around the values, with some air above and below.
+    fn around(frame: Frame<'a>, values: impl Iterator<Item = f64>) -> Option<Plot<'a>> {
+        let (low, high) = values
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), y| (low.min(y), high.max(y)));
+        let air = ((high - low) * 0.08).max(high.abs() * 0.01).max(1e-6);
+        low.is_finite().then_some(Plot { frame, y: (low - air, high + air) })
     }
 
-    fn x(&self, value: f64) -> f64 {
-        LEFT + (value - self.x.0) / (self.x.1 - self.x.0) * (WIDTH - LEFT - RIGHT)
+    /// The middle of a day, in percent.
+    fn x(&self, day: f64) -> f64 {
+        let days = f64::from(self.frame.to.since(self.frame.from).max(0)) + 1.0;
+        (day - f64::from(self.frame.from.number()) + 0.5) / days * 100.0
     }
 
     fn y(&self, value: f64) -> f64 {
         HEIGHT - BOTTOM - (value - self.y.0) / (self.y.1 - self.y.0) * (HEIGHT - TOP - BOTTOM)
     }
 
+    fn show(&self, value: f64) -> String {
+        self.frame.metric.unit.show(value, self.frame.units)
+    }
+
+    fn open(&self) -> String {
+        open("chart", &format!(r#"width="100%" height="{HEIGHT}""#), self.frame.title)
+    }
+
     /// Lines and labels at a few round values.
-    fn axis(&self, svg: &mut String, label: &dyn Fn(f64) -> String) {
-        for value in ticks(self.y) {
+    fn axis(&self, svg: &mut String) {
+        for (value, label) in self.frame.metric.unit.ticks(self.y, self.frame.units) {
             let y = self.y(value);
             let _ = write!(
                 svg,
-                r#"<line class="grid" x1="{LEFT}" x2="{:.1}" y1="{y:.1}" y2="{y:.1}"/><text class="label" x="{:.1}" y="{:.1}" text-anchor="end">{}</text>"#,
-                WIDTH - RIGHT,
-                LEFT - 6.0,
+                r#"<line class="grid" x1="0" x2="100%" y1="{y:.1}" y2="{y:.1}"/><text class="label" x="-8" y="{:.1}" text-anchor="end">{}</text>"#,
                 y + 4.0,
-                escaped(&label(value)),
+                escaped(&label),
             );
         }
     }
+
+    /// Up to five dates below.
+    fn dates(&self, svg: &mut String) {
+        let y = HEIGHT - 4.0;
+        for (day, label) in dates(self.frame.from, self.frame.to) {
+            let x = self.x(f64::from(day.number()));
+            let _ = write!(
+                svg,
+                r#"<text class="label" x="{x:.2}%" y="{y}" text-anchor="middle">{label}</text>"#
+            );
+        }
+    }
+
+    /// A text right of the plot.
+    fn beside(svg: &mut String, class: &str, y: f64, text: &str) {
+        let _ = write!(
+            svg,
+            r#"<text class="{class}" x="100%" dx="8" y="{:.1}">{}</text>"#,
+            y + 4.0,
+            escaped(text)
+        );
+    }
+
+    /// A group that shows its value while the pointer or the focus is on it, opened with its title.
+    fn open_mark(svg: &mut String, is_stop: bool, words: &str) {
+        let stop = if is_stop { r#" tabindex="0""# } else { "" };
+        let _ = write!(svg, r#"<g class="mark"{stop}><title>{}</title>"#, escaped(words));
+    }
+
+    /// The area that reacts to the pointer, and the value above the plot.
+    fn close_mark(svg: &mut String, (x, width): (f64, f64), words: &str) {
+        let _ = write!(
+            svg,
+            r#"<rect class="hit" x="{:.2}%" y="{TOP}" width="{width:.2}%" height="{}"/><text class="tip" x="100%" y="12" text-anchor="end">{}</text></g>"#,
+            x - width / 2.0,
+            HEIGHT - TOP - BOTTOM,
+            escaped(words),
+        );
+    }
 }
 
-/// The first and last day, below the horizontal axis.
-fn dates(svg: &mut String, first: Day, last: Day) {
-    let y = HEIGHT - 6.0;
-    let _ = write!(
-        svg,
-        r#"<text class="label" x="{LEFT}" y="{y}">{first}</text><text class="label" x="{:.1}" y="{y}" text-anchor="end">{last}</text>"#,
-        WIDTH - RIGHT,
-    );
-}
-
-/// Three to six round values inside a range.
-fn ticks((low, high): (f64, f64)) -> Vec<f64> {
-    let raw = (high - low) / 4.0;
-    let power = 10_f64.powf(raw.log10().floor());
-    let steps = [1.0, 2.0, 5.0, 10.0].map(|step| step * power);
-    let step = steps.into_iter().find(|step| *step >= raw).unwrap_or(raw);
-    let first = (low / step).ceil();
-    (0..8).map(|at| (first + f64::from(at)) * step).take_while(|value| *value <= high).collect()
-}
-
-fn open(title: &str, height: f64) -> String {
+fn open(class: &str, size: &str, title: &str) -> String {
     let title = escaped(title);
     format!(
-        r#"<svg class="chart" viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{title}"><title>{title}</title>"#
+        r#"<svg class="{class}" {size} role="img" aria-label="{title}"><title>{title}</title>"#
     )
 }
 
@@ -94,169 +150,79 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// A line by day over its usual range. A missing day is a gap.
-pub fn line(
-    title: &str,
-    series: &Series,
-    usual: Option<Interval>,
-    label: &dyn Fn(f64) -> String,
-) -> Option<Chart> {
-    let (first, last) = (series.first_day()?, series.last_day()?);
-    let x = |day: Day| f64::from(day.number());
-    let range = usual.iter().flat_map(|range| [range.low, range.high]);
-    let frame = Frame::around((x(first), x(last)), series.values().into_iter().chain(range));
-    let mut svg = open(title, HEIGHT);
-    frame.axis(&mut svg, label);
-    if let Some(range) = usual {
-        let (top, bottom) = (frame.y(range.high), frame.y(range.low));
-        let (width, height) = (WIDTH - LEFT - RIGHT, bottom - top);
-        let _ = write!(
-            svg,
-            r#"<rect class="band" x="{LEFT}" y="{top:.1}" width="{width:.1}" height="{height:.1}"/>"#
-        );
+/// Round dates of a range: days, Mondays, or first days of months.
+fn dates(from: Day, to: Day) -> Vec<(Day, String)> {
+    let days = to.since(from) + 1;
+    let short = |day: Day| (day, day.date().strftime("%-d %b").to_string());
+    if days <= 14 {
+        let step = (days + DATES_MAX - 1) / DATES_MAX;
+        let last = (0..).map(|at| to.plus(-at * step)).take_while(|day| *day >= from);
+        return last.map(short).collect();
     }
-    let points: Vec<(Day, f64)> = series.points().collect();
-    for run in points.chunk_by(|a, b| b.0.since(a.0) == 1) {
-        let at =
-            |(day, value): &(Day, f64)| format!("{:.1},{:.1}", frame.x(x(*day)), frame.y(*value));
-        let line: Vec<String> = run.iter().map(at).collect();
-        let _ = write!(svg, r#"<polyline class="line" points="{}"/>"#, line.join(" "));
+    if days <= 120 {
+        let step = (days / 7 + DATES_MAX - 1) / DATES_MAX * 7;
+        let monday = from.plus((7 - i32::try_from(from.weekday()).unwrap_or(0)) % 7);
+        let mondays = (0..).map(|at| monday.plus(at * step)).take_while(|day| *day <= to);
+        return mondays.map(short).collect();
     }
-    for (day, value) in &points {
-        let is_out = usual.is_some_and(|range| !range.contains(*value));
-        let class = if is_out { "dot out" } else { "dot" };
-        let (x, y) = (frame.x(x(*day)), frame.y(*value));
-        let _ = write!(
-            svg,
-            r#"<circle class="{class}" cx="{x:.1}" cy="{y:.1}" r="2.2"><title>{day}: {}</title></circle>"#,
-            escaped(&label(*value)),
-        );
-    }
-    dates(&mut svg, first, last);
-    svg.push_str("</svg>");
-    Some(Chart { svg })
+    months(from, to, days)
 }
 
-/// Bars by day from zero, with a second series as a line, such as the need beside the sleep.
-pub fn bars(
-    title: &str,
-    series: &Series,
-    beside: Option<&Series>,
-    label: &dyn Fn(f64) -> String,
-) -> Option<Chart> {
-    let (first, last) = (series.first_day()?, series.last_day()?);
-    let other = beside.map(|beside| beside.between(first, last));
-    let values =
-        series.values().into_iter().chain(other.iter().flat_map(Series::values)).chain([0.0]);
-    let days = f64::from(last.since(first)) + 1.0;
-    let start = f64::from(first.number());
-    let mut frame = Frame::around((start - 0.5, start + days - 0.5), values);
-    frame.y.0 = frame.y.0.max(0.0);
-    let mut svg = open(title, HEIGHT);
-    frame.axis(&mut svg, label);
-    let width = ((WIDTH - LEFT - RIGHT) / days * 0.7).max(1.0);
-    for (day, value) in series.points() {
-        let (x, y) = (frame.x(f64::from(day.number())), frame.y(value));
-        let _ = write!(
-            svg,
-            r#"<rect class="bar" x="{:.1}" y="{y:.1}" width="{width:.1}" height="{:.1}"><title>{day}: {}</title></rect>"#,
-            x - width / 2.0,
-            frame.y(frame.y.0) - y,
-            escaped(&label(value)),
-        );
+fn months(from: Day, to: Day, days: i32) -> Vec<(Day, String)> {
+    let steps = [1, 2, 3, 6, 12, 24, 60];
+    let step = steps.into_iter().find(|step| days / 30 / step <= DATES_MAX).unwrap_or(120);
+    let start = from.date();
+    let mut month = Date::new(start.year(), 1, 1).unwrap_or(start);
+    let mut dates = Vec::new();
+    while let Ok(next) = month.checked_add(step.months()) {
+        let day = Day::from_date(month);
+        if day > to {
+            break;
+        }
+        if day >= from {
+            let format = if month.month() == 1 || step >= 12 { "%Y" } else { "%b" };
+            dates.push((day, month.strftime(format).to_string()));
+        }
+        month = next;
     }
-    let line = |(day, value): (Day, f64)| {
-        format!("{:.1},{:.1}", frame.x(f64::from(day.number())), frame.y(value))
-    };
-    let line: Vec<String> = other.iter().flat_map(Series::points).map(line).collect();
-    if !line.is_empty() {
-        let _ = write!(svg, r#"<polyline class="beside" points="{}"/>"#, line.join(" "));
-    }
-    dates(&mut svg, first, last);
-    svg.push_str("</svg>");
-    Some(Chart { svg })
+    dates
 }
 
-/// One cell per day, a column per week, Monday on top. Five steps from the lowest to the highest fifth.
-pub fn calendar(title: &str, series: &Series, label: &dyn Fn(f64) -> String) -> Option<Chart> {
-    let first = series.first_day()?;
-    let monday = first.plus(-i32::try_from(first.weekday()).unwrap_or(0));
-    let mut sorted = series.values();
-    sorted.sort_by(f64::total_cmp);
-    let step = |value: f64| {
-        let below = sorted.iter().filter(|other| **other < value).count();
-        (5.0 * real(below) / real(sorted.len().max(1))).floor()
-    };
-    let mut svg = open(title, CELL * 7.0 + 4.0);
-    for (day, value) in series.points() {
-        let week = f64::from(day.since(monday).div_euclid(7));
-        let row = real(day.weekday());
-        let _ = write!(
-            svg,
-            r#"<rect class="step{}" x="{:.1}" y="{:.1}" width="{:.1}" height="{:.1}" rx="2"><title>{day}: {}</title></rect>"#,
-            step(value),
-            LEFT + week * CELL,
-            row * CELL + 2.0,
-            CELL - 2.0,
-            CELL - 2.0,
-            escaped(&label(value)),
-        );
-    }
-    for (row, name) in [(0.0, "Mon"), (3.0, "Thu"), (6.0, "Sun")] {
-        let y = row * CELL + 12.0;
-        let _ = write!(
-            svg,
-            r#"<text class="label" x="{:.1}" y="{y:.1}" text-anchor="end">{name}</text>"#,
-            LEFT - 6.0
-        );
-    }
-    svg.push_str("</svg>");
-    Some(Chart { svg })
+/// A share of the marks, for keyboard stops.
+fn is_stop(all: usize, at: usize, is_unusual: bool) -> bool {
+    all <= STOPS_MAX || is_unusual || at + 1 == all
 }
 
-/// Points of two metrics with the least-squares line.
-pub fn scatter(
-    title: &str,
-    pairs: &[Pair],
-    label_x: &dyn Fn(f64) -> String,
-    label_y: &dyn Fn(f64) -> String,
-) -> Option<Chart> {
-    let xs: Vec<f64> = pairs.iter().map(|pair| pair.x).collect();
-    let ys: Vec<f64> = pairs.iter().map(|pair| pair.y).collect();
-    let (mean_x, mean_y) = (sample::mean(&xs)?, sample::mean(&ys)?);
-    let low = xs.iter().copied().min_by(f64::total_cmp)?;
-    let high = xs.iter().copied().max_by(f64::total_cmp)?;
-    let frame = Frame::around((low, high), ys.iter().copied());
-    let mut svg = open(title, HEIGHT);
-    frame.axis(&mut svg, label_y);
-    for pair in pairs {
-        let (x, y) = (frame.x(pair.x), frame.y(pair.y));
-        let _ = write!(svg, r#"<circle class="point" cx="{x:.1}" cy="{y:.1}" r="2.6"/>"#);
-    }
-    let products: f64 = pairs.iter().map(|pair| (pair.x - mean_x) * (pair.y - mean_y)).sum();
-    let squares: f64 = pairs.iter().map(|pair| (pair.x - mean_x).powi(2)).sum();
-    let slope = if squares > 0.0 { products / squares } else { 0.0 };
-    let on_line = |x: f64| (mean_y + slope * (x - mean_x)).clamp(frame.y.0, frame.y.1);
-    let _ = write!(
-        svg,
-        r#"<line class="fit" x1="{:.1}" y1="{:.1}" x2="{:.1}" y2="{:.1}"/><text class="label" x="{LEFT}" y="{:.1}">{}</text><text class="label" x="{:.1}" y="{:.1}" text-anchor="end">{}</text></svg>"#,
-        frame.x(low),
-        frame.y(on_line(low)),
-        frame.x(high),
-        frame.y(on_line(high)),
-        HEIGHT - 6.0,
-        escaped(&label_x(low)),
-        WIDTH - RIGHT,
-        HEIGHT - 6.0,
-        escaped(&label_x(high)),
-    );
-    Some(Chart { svg })
+/// The width of one of so many marks, in percent.
+fn mark_width(all: usize) -> f64 {
+    (100.0 / real(all.max(1))).min(25.0)
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
+    use crate::metric::{Better, Unit};
+    use crate::series::{Pair, Series};
+    use crate::{Interval, sample};
+
+    const METRIC: Metric = Metric {
+        name: "x",
+        title: "<b>\"",
+        unit: Unit::Percent,
+        better: Better::Higher,
+        is_log: false,
+    };
+
+    fn frame() -> Frame<'static> {
+        Frame {
+            title: "<b>\"&",
+            metric: &METRIC,
+            units: Units::default(),
+            from: Day::from_number(20_000),
+            to: Day::from_number(20_039),
+        }
+    }
 
     fn series() -> Series {
         let days = (20_000..20_040).filter(|n| n % 9 != 0);
@@ -265,35 +231,73 @@ mod tests {
 
     #[test]
     fn text_from_outside_cannot_leave_its_element() {
-        let label = |value: f64| format!("<script>{value}\"&");
-        let range = Interval { low: 2.0, high: 9.0 };
-        let pairs = series().pairs(&series(), 1);
+        let range = Some(Interval { low: 2.0, high: 9.0 });
+        let pairs: Vec<Pair> = series().pairs(&series(), 1);
+        let part = |label: &'static str| Part { label: label.to_owned(), series: series() };
         let charts = [
-            line("<b>\"", &series(), Some(range), &label),
-            bars("<b>\"", &series(), Some(&series()), &label),
-            calendar("<b>\"", &series(), &label),
-            scatter("<b>\"", &pairs, &label, &label),
+            line(frame(), &marks(&series(), 1), range),
+            spark(frame(), &marks(&series(), 1), range),
+            bars(frame(), &marks(&series(), 1), Some(&part("<script>"))),
+            stacked(frame(), &[part("<script>"), part("\"")]),
+            calendar(frame(), &series()),
+            scatter(&Scatter {
+                title: "<b>\"",
+                pairs: &pairs,
+                x: (&METRIC, "<script>"),
+                y: (&METRIC, "<script>"),
+                units: Units::default(),
+            }),
         ];
         for chart in charts {
             let svg = chart.unwrap().svg;
-            assert!(
-                !svg.contains("<script>") && !svg.contains("<b>") && !svg.contains("NaN"),
-                "{svg}"
-            );
+            let hostile = ["<script>", "<b>", "NaN", "inf", "style=", "&\""];
+            assert!(hostile.iter().all(|text| !svg.contains(text)), "{svg}");
             assert!(svg.starts_with("<svg") && svg.ends_with("</svg>"), "{svg}");
+            assert_eq!(svg.matches("<g").count(), svg.matches("</g>").count(), "{svg}");
         }
     }
 
     #[test]
     fn a_missing_day_is_a_gap_and_nothing_is_no_chart() {
-        let svg = line("x", &series(), None, &|value| value.to_string()).unwrap().svg;
+        let svg = line(frame(), &marks(&series(), 1), None).unwrap().svg;
         assert_eq!(svg.matches("<polyline").count(), 5, "{svg}");
-        assert_eq!(line("x", &Series::default(), None, &|_| String::new()), None);
+        assert_eq!(line(frame(), &[], None), None);
     }
 
     #[test]
-    fn ticks_are_round_and_inside() {
-        assert_eq!(ticks((0.0, 100.0)), [0.0, 50.0, 100.0]);
-        assert_eq!(ticks((41.0, 68.0)), [50.0, 60.0]);
+    fn many_marks_have_few_keyboard_stops() {
+        let range = Some(Interval { low: 0.5, high: 13.0 });
+        let svg = line(frame(), &marks(&series(), 1), range).unwrap().svg;
+        let unusual = series().values().iter().filter(|value| **value < 0.5).count();
+        assert_eq!(svg.matches("tabindex").count(), unusual + 1);
+        let short = marks(&series().last_days(frame().to, 20), 1);
+        let svg = line(frame(), &short, range).unwrap().svg;
+        assert_eq!(svg.matches("tabindex").count(), short.len());
+    }
+
+    #[test]
+    fn dates_are_round_and_few() {
+        let day = |text: &str| text.parse::<Day>().unwrap();
+        let table = [
+            ("2026-11-12", "2026-11-18", "18 Nov|16 Nov|14 Nov|12 Nov"),
+            ("2026-10-20", "2026-11-18", "26 Oct|2 Nov|9 Nov|16 Nov"),
+            ("2026-05-20", "2026-11-18", "Jul|Sep|Nov"),
+            ("2016-11-19", "2026-11-18", "2018|2020|2022|2024|2026"),
+        ];
+        for (from, to, expected) in table {
+            let labels: Vec<String> =
+                dates(day(from), day(to)).into_iter().map(|(_, label)| label).collect();
+            assert_eq!(labels.join("|"), expected);
+        }
+    }
+
+    #[test]
+    fn marks_over_weeks_are_means_with_their_days() {
+        let all = marks(&series(), 7);
+        assert!(all.iter().all(|mark| mark.to.since(mark.from) <= 6 && mark.n <= 7));
+        assert_eq!(all.iter().map(|mark| mark.n).sum::<usize>(), series().n());
+        let first = all.first().unwrap();
+        let values = series().between(first.from, first.to).values();
+        assert_eq!(Some(first.value), sample::mean(&values));
     }
 }

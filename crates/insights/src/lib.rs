@@ -12,6 +12,7 @@ pub mod difference;
 pub mod discovery;
 pub mod effective;
 pub mod finding;
+pub mod health;
 pub mod load;
 pub mod metric;
 pub mod records;

@@ -95,6 +95,87 @@ impl Unit {
     }
 }
 
+impl Unit {
+    /// What follows a number of this unit, where it fits on an axis.
+    fn symbol(self, units: Units) -> &'static str {
+        match self {
+            Unit::Minutes => " min",
+            Unit::Percent => " %",
+            Unit::Milliseconds => " ms",
+            Unit::BeatsPerMinute => " bpm",
+            Unit::BreathsPerMinute => "/min",
+            Unit::Celsius if units.imperial => " °F",
+            Unit::Celsius => " °C",
+            Unit::Kilojoules if units.kilojoules => " kJ",
+            Unit::Kilojoules => " kcal",
+            Unit::Kilometres if units.imperial => " mi",
+            Unit::Kilometres => " km",
+            Unit::Kilograms if units.imperial => " lb",
+            Unit::Kilograms => " kg",
+            Unit::ClockMinutes | Unit::Strain | Unit::ZoneMinutes | Unit::Count => "",
+        }
+    }
+
+    /// Factor and offset from the stored value to the one that is shown.
+    fn scale(self, units: Units) -> (f64, f64) {
+        match self {
+            Unit::Celsius if units.imperial => (1.8, 32.0),
+            Unit::Kilojoules if !units.kilojoules => (1.0 / KILOJOULES_PER_KILOCALORIE, 0.0),
+            Unit::Kilometres if units.imperial => (1.0 / KILOMETRES_PER_MILE, 0.0),
+            Unit::Kilograms if units.imperial => (POUNDS_PER_KILOGRAM, 0.0),
+            _ => (1.0, 0.0),
+        }
+    }
+
+    /// A value beside a chart, where there is little room.
+    pub fn show_short(self, value: f64, units: Units) -> String {
+        match self {
+            Unit::Minutes => minutes(value),
+            Unit::ClockMinutes => clock(value),
+            _ => {
+                let (factor, offset) = self.scale(units);
+                let shown = value * factor + offset;
+                let decimals = usize::from(shown.abs() < 100.0 && self != Unit::Percent);
+                format!("{}{}", trimmed(shown, decimals), self.symbol(units))
+            }
+        }
+    }
+
+    /// Three to six values of a range that are round as they are shown, with their labels.
+    pub(crate) fn ticks(self, (low, high): (f64, f64), units: Units) -> Vec<(f64, String)> {
+        let (factor, offset) = self.scale(units);
+        let (shown_low, shown_high) = (low * factor + offset, high * factor + offset);
+        let step = self.step((shown_high - shown_low) / 4.0);
+        let first = (shown_low / step).ceil();
+        let values = (0..8).map(|at| (first + f64::from(at)) * step);
+        let values = values.take_while(|value| *value <= shown_high + step * 1e-9);
+        let decimals = usize::from(step < 1.0) + usize::from(step < 0.1);
+        values
+            .map(|shown| {
+                let label = match self {
+                    Unit::Minutes if step >= 60.0 => format!("{} h", trimmed(shown / 60.0, 0)),
+                    Unit::Minutes => minutes(shown),
+                    Unit::ClockMinutes => clock(shown),
+                    _ => trimmed(shown, decimals),
+                };
+                ((shown - offset) / factor, label)
+            })
+            .collect()
+    }
+
+    /// The smallest round step that is not below `raw`.
+    fn step(self, raw: f64) -> f64 {
+        const OF_TIME: [f64; 9] = [5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 180.0, 240.0, 480.0];
+        let is_time = matches!(self, Unit::Minutes | Unit::ClockMinutes);
+        if let Some(step) = OF_TIME.into_iter().find(|step| is_time && *step >= raw) {
+            return step;
+        }
+        let power = 10_f64.powf(raw.log10().floor());
+        let steps = [1.0, 2.0, 5.0, 10.0].map(|step| step * power);
+        steps.into_iter().find(|step| *step >= raw).unwrap_or(raw)
+    }
+}
+
 /// With at most this many decimals, and no sign for zero.
 fn trimmed(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$}");
@@ -145,5 +226,24 @@ mod tests {
             assert_eq!(unit.show(value, units), text, "{unit:?} {value}");
         }
         assert_eq!(Unit::Celsius.show_difference(0.5, imperial), "0.9 °F");
+    }
+
+    #[test]
+    fn ticks_are_round_as_shown_and_inside_the_range() {
+        let (metric, imperial) = (Units::default(), Units { imperial: true, kilojoules: false });
+        let table = [
+            (Unit::Percent, (0.0, 100.0), metric, vec!["0", "50", "100"]),
+            (Unit::BeatsPerMinute, (41.0, 68.0), metric, vec!["50", "60"]),
+            (Unit::Minutes, (300.0, 560.0), metric, vec!["6 h", "8 h"]),
+            (Unit::Minutes, (400.0, 470.0), metric, vec!["7 h 00 min", "7 h 30 min"]),
+            (Unit::ClockMinutes, (-120.0, 60.0), metric, vec!["22:00", "23:00", "00:00", "01:00"]),
+            (Unit::Kilojoules, (0.0, 4184.0), metric, vec!["0", "500", "1000"]),
+            (Unit::Celsius, (33.0, 35.0), imperial, vec!["92", "93", "94", "95"]),
+        ];
+        for (unit, range, units, labels) in table {
+            let ticks = unit.ticks(range, units);
+            assert!(ticks.iter().all(|(at, _)| (range.0 - 0.01..=range.1 + 0.01).contains(at)));
+            assert_eq!(ticks.into_iter().map(|(_, label)| label).collect::<Vec<_>>(), labels);
+        }
     }
 }

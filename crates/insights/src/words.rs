@@ -1,7 +1,7 @@
 //! Sentences for people. Each has its numbers, its interval, its dates and its sample size.
 
 use crate::finding::Shortfall;
-use crate::metric::{Metric, Units};
+use crate::metric::{Metric, Unit, Units};
 use crate::survey::{Claim, ClaimKind, Measured, ShortLook};
 
 /// A claim as one sentence.
@@ -65,6 +65,37 @@ fn sized(claim: &Claim, metric: Option<&Metric>, value: f64, units: Units) -> St
         _ => format!("{value:.0} %").replace('-', "−"),
     };
     if value > 0.0 { format!("+{text}") } else { text }
+}
+
+/// A difference with its sign and unit.
+pub fn signed(unit: Unit, value: f64, units: Units) -> String {
+    let text = unit.show_difference(value, units);
+    let is_positive = value > 0.0 && text.chars().any(|c| ('1'..='9').contains(&c));
+    if is_positive { format!("+{text}") } else { text }
+}
+
+/// A look without a discovery: no effect was shown, which is not the same as no effect.
+pub fn unclear(claim: &Claim, measured: &[Measured], units: Units) -> String {
+    let metric = metric_of(measured, claim.metric);
+    let title = metric.map_or(claim.metric, |metric| metric.title);
+    let other = claim.other.as_deref().unwrap_or_default();
+    let other = metric_of(measured, other).map_or(other, |metric| metric.title);
+    let worth = format!("{} days, worth {:.0} independent ones", claim.n, claim.n_eff);
+    if claim.kind == ClaimKind::Correlation {
+        let when = if claim.lag_days == Some(0) { "" } else { " of the day before" };
+        let (r, low, high) = (claim.size, claim.interval.low, claim.interval.high);
+        return format!(
+            "{title} and {other}{when}: r {r:.2} (95 % interval {low:.2} to {high:.2}; {worth})."
+        )
+        .replace('-', "−");
+    }
+    let size = |value: f64| sized(claim, metric, value, units);
+    format!(
+        "{title} with “{other}”: {} (95 % interval {} to {}; {worth}).",
+        size(claim.size),
+        size(claim.interval.low),
+        size(claim.interval.high)
+    )
 }
 
 /// How much is missing, as one clause.

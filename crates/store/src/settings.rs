@@ -50,6 +50,8 @@ pub const KEYS: &[&str] = &[
     "tls_key_file",
     "durability",
     "time_zone",
+    "units",
+    "energy",
     "otel_endpoint",
     "retention",
     "limits",
@@ -79,6 +81,8 @@ pub struct Settings {
     pub otel_endpoint: Option<String>,
     /// For rules about hours and weekdays; `None` means the machine's zone.
     pub time_zone: Option<String>,
+    /// What pages and reports show values in.
+    pub shown_in: ShownIn,
     pub servers: BTreeMap<String, Server>,
     pub policies: BTreeMap<String, PolicyText>,
     pub grants: BTreeMap<String, Grant>,
@@ -93,6 +97,15 @@ pub struct Settings {
 pub struct TlsFiles {
     pub cert_file: PathBuf,
     pub key_file: PathBuf,
+}
+
+/// The units of values for people. Stored and exported values do not change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ShownIn {
+    /// Miles, pounds and degrees Fahrenheit.
+    pub imperial: bool,
+    /// Kilojoules instead of kilocalories.
+    pub kilojoules: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -147,6 +160,7 @@ impl Default for Settings {
             log: Log::default(),
             otel_endpoint: None,
             time_zone: None,
+            shown_in: ShownIn::default(),
             servers: BTreeMap::new(),
             policies: BTreeMap::new(),
             grants: BTreeMap::new(),

@@ -61,6 +61,8 @@ tls_cert_file = "cert.pem"
 tls_key_file = "key.pem"
 durability = "power"
 time_zone = "Europe/Vienna"
+units = "imperial"
+energy = "kj"
 otel_endpoint = "http://127.0.0.1:4318"
 
 [retention]
@@ -176,6 +178,8 @@ const WRONG: &[(&str, usize, usize, &str)] = &[
     ("hostnames = [\"ok\", \"a/b\"]", 1, 20, "must be a host name"),
     ("durability = \"never\"", 1, 14, "one of `process`, `power`"),
     ("time_zone = \"Mars/Olympus\"", 1, 13, "must be a time zone"),
+    ("units = \"miles\"", 1, 9, "one of `metric`, `imperial`"),
+    ("energy = \"joule\"", 1, 10, "one of `kcal`, `kj`"),
     ("otel_endpoint = \"ftp://x\"", 1, 17, "must be an address"),
     ("otel_endpoint = \"http://u:p@x\"", 1, 17, "without a password"),
     ("[retention]\ndays = 1", 2, 1, "did you mean `days_max`?"),

@@ -105,6 +105,9 @@ pub(crate) struct ReportArgs {
     /// The file to write [default: tollgate-report.html here]
     #[arg(long, value_name = "FILE")]
     pub(super) html: Option<std::path::PathBuf>,
+    /// Print it to this PDF with an installed Chromium, Chrome or Edge
+    #[arg(long, value_name = "FILE")]
+    pub(super) pdf: Option<std::path::PathBuf>,
     /// Miles, pounds and degrees Fahrenheit
     #[arg(long)]
     pub(super) imperial: bool,

@@ -4,9 +4,9 @@
 pub(crate) mod daily;
 mod drivers;
 mod glance;
+mod health;
 pub(crate) mod metrics;
 mod query;
-mod report;
 mod single_metric;
 mod sleep_and_load;
 
@@ -22,8 +22,8 @@ use daily::DailyData;
 
 pub(super) use drivers::{drivers, relation};
 pub(super) use glance::{comparison, review, today};
+pub(super) use health::load_health;
 pub(super) use query::query;
-pub(super) use report::REPORT;
 pub(super) use single_metric::{baseline, records, trend};
 pub(super) use sleep_and_load::{sleep_report, training_load};
 

@@ -30,6 +30,10 @@ pub(super) fn read(root: &Section<'_>, settings: &mut Settings, problems: &mut P
     settings.log = read_log(root, problems).unwrap_or_default();
     settings.otel_endpoint = read_endpoint(root, problems);
     settings.time_zone = read_time_zone(root, problems);
+    let units = [("metric", false), ("imperial", true)];
+    settings.shown_in.imperial = root.choice("units", &units, problems).unwrap_or_default();
+    let energy = [("kcal", false), ("kj", true)];
+    settings.shown_in.kilojoules = root.choice("energy", &energy, problems).unwrap_or_default();
     read_limits(root, &mut settings.limits, problems);
 }
 

@@ -1,4 +1,7 @@
-//! `tollgate report`: the owner's health data as one self-contained page. To make a PDF, print the page.
+//! `tollgate report`: the owner's health data as one self-contained page, and as a PDF that an installed
+//! browser prints.
+
+mod browser;
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -7,6 +10,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use insights::Units;
+use insights::health::SURVEY_DAYS;
+use store::records::Records;
 
 use super::ReportArgs;
 use crate::context::Context;
@@ -14,39 +19,67 @@ use crate::failure::Ending;
 use crate::output::Out;
 
 const FILE: &str = "tollgate-report.html";
+/// Baselines need the days before a survey.
+const BEFORE_DAYS: i32 = 130;
 
 pub(crate) fn run(args: &ReportArgs, context: &Context, out: &mut Out) -> Result<Ending> {
     let (_, records) = super::records(context)?;
-    let report = connectors::ALL.iter().find_map(|connector| connector.report);
-    let report = report.ok_or_else(|| anyhow!("no service has a report"))?;
-    let units = Units { imperial: args.imperial, kilojoules: args.kilojoules };
-    let page = (report.html)(&records, context.clock.now().wall_us, args.days, units)?;
-    let path = args.html.clone().unwrap_or_else(|| PathBuf::from(FILE));
-    write(&path, &page, args.overwrite)?;
-    if out.wants_json() {
-        out.json(&serde_json::json!({ "file": path, "days": args.days, "bytes": page.len() }))?;
-    } else {
-        out.line(format_args!("{}: report of {} days", path.display(), args.days))?;
+    let page = page(args, context, &records)?;
+    let mut written: Vec<(PathBuf, usize)> = Vec::new();
+    if let Some(path) = &args.pdf {
+        refuse_existing(path, args.overwrite)?;
+        let pdf = browser::print(&page)?;
+        write(path, &pdf, args.overwrite)?;
+        written.push((path.clone(), pdf.len()));
+    }
+    if args.html.is_some() || args.pdf.is_none() {
+        let path = args.html.clone().unwrap_or_else(|| PathBuf::from(FILE));
+        write(&path, page.as_bytes(), args.overwrite)?;
+        written.push((path, page.len()));
+    }
+    for (path, bytes) in written {
+        if out.wants_json() {
+            out.json(&serde_json::json!({ "file": path, "days": args.days, "bytes": bytes }))?;
+        } else {
+            out.line(format_args!("{}: report of {} days", path.display(), args.days))?;
+        }
     }
     Ok(Ending::Yes)
 }
 
-/// Complete or absent, and only for the owner.
-fn write(path: &Path, page: &str, overwrite: bool) -> Result<()> {
+fn page(args: &ReportArgs, context: &Context, records: &Records) -> Result<String> {
+    let load = connectors::ALL.iter().find_map(|connector| connector.health);
+    let load = load.ok_or_else(|| anyhow!("no service has a report"))?;
+    let shown_in = context.settings()?.shown_in;
+    let units = Units {
+        imperial: args.imperial || shown_in.imperial,
+        kilojoules: args.kilojoules || shown_in.kilojoules,
+    };
+    let days = args.days.max(SURVEY_DAYS) + BEFORE_DAYS;
+    let data = load(records, context.clock.now().wall_us, Some(days), units)?;
+    let data = data.ok_or_else(|| {
+        anyhow!("the mirror has no scored records\nhint: run `tollgate sync` first")
+    })?;
+    insights::report::html(&data, args.days).context("cannot write the page")
+}
+
+fn refuse_existing(path: &Path, overwrite: bool) -> Result<()> {
     if !overwrite && path.exists() {
-        bail!(
-            "`{}` exists\nhint: `--overwrite` replaces it; `--html` names another",
-            path.display()
-        );
+        bail!("`{}` exists\nhint: `--overwrite` replaces it; another name keeps it", path.display());
     }
+    Ok(())
+}
+
+/// Complete or absent, and only for the owner.
+fn write(path: &Path, bytes: &[u8], overwrite: bool) -> Result<()> {
+    refuse_existing(path, overwrite)?;
     let mut partial = path.as_os_str().to_owned();
     partial.push(".partial");
     let partial = PathBuf::from(partial);
     let mut options = OpenOptions::new();
     let file = options.write(true).create(true).truncate(true).mode(0o600).open(&partial);
     let cannot = || format!("cannot write `{}`", path.display());
-    let written =
-        file.and_then(|mut file| file.write_all(page.as_bytes()).and_then(|()| file.sync_all()));
+    let written = file.and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()));
     written.with_context(cannot)?;
     std::fs::rename(&partial, path).with_context(cannot)
 }

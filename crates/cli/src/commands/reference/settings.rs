@@ -47,6 +47,11 @@ const SECTIONS: &[SettingsSection] = &[
                 "time_zone",
                 "for rules about hours and weekdays, such as `\"Europe/Berlin\"`; the machine's by default",
             ),
+            (
+                "units",
+                "what health pages and reports show: `\"metric\"`, the default, or `\"imperial\"` (miles, pounds, degrees Fahrenheit)",
+            ),
+            ("energy", "`\"kcal\"`, the default, or `\"kj\"`"),
             ("otel_endpoint", "where traces are sent; nowhere by default"),
             ("retention", "how long audit rows are kept; forever by default"),
             ("limits", "the numbers below"),

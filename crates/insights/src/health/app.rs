@@ -1,0 +1,34 @@
+//! Views as fragments of HTML for apps inside a chat client: the same drawings as on the pages.
+
+use askama::Template;
+
+use super::{Figure, HealthData, TodayView};
+use crate::trend::trend;
+
+#[derive(Template)]
+#[template(path = "app_today.html")]
+struct TodayFragment {
+    view: TodayView,
+}
+
+#[derive(Template)]
+#[template(path = "app_trend.html")]
+struct TrendFragment {
+    words: String,
+    figure: Figure,
+}
+
+impl HealthData {
+    pub fn today_fragment(&self) -> Option<String> {
+        TodayFragment { view: self.today_view() }.render().ok()
+    }
+
+    /// The last days of one metric; none where it has no data there.
+    pub fn trend_fragment(&self, name: &str, days: i32) -> Option<String> {
+        let own = self.measured(name)?;
+        let (from, to) = (self.today.plus(1 - days), self.today);
+        let words = self.trend_words(&own.metric, &trend(&own.series.between(from, to)));
+        let figure = self.line_figure(own, from, to)?;
+        TrendFragment { words, figure }.render().ok()
+    }
+}
