@@ -70,7 +70,11 @@ pub struct Top {
 pub enum Amount {
     Records,
     /// A member of the derived record, in units of `unit` after multiplying with 1/`divisor`.
-    Member { name: &'static str, divisor: u32, unit: Unit },
+    Member {
+        name: &'static str,
+        divisor: u32,
+        unit: Unit,
+    },
 }
 
 pub(crate) const fn history(

@@ -12,7 +12,6 @@ mod tests;
 mod videos;
 
 use crate::activity::{Activity, Amount, Top, Topic, history};
-use insights::Unit;
 use crate::connector::Connector;
 use crate::personal::handler::handler;
 use crate::personal::tool_row::here;
@@ -20,6 +19,7 @@ use crate::tool::Handler;
 use crate::when::utc_millis;
 use crate::{Effect, MAIN_SET, Reach, Service, Tool};
 use account::ACCOUNT;
+use insights::Unit;
 
 /// The service's name in records, accounts and addresses.
 pub const NAME: &str = "bilibili";
@@ -44,12 +44,18 @@ pub const CONNECTOR: Connector = Connector {
 
 const ACTIVITY: Activity = Activity {
     topic: Topic::Video,
-    lists: &[
-        history("history", "Videos watched", &[
+    lists: &[history(
+        "history",
+        "Videos watched",
+        &[
             Top { title: "Authors", name: "author", amount: Amount::Records },
-            Top { title: "Authors by time watched", name: "author", amount: Amount::Member { name: "progress_s", divisor: 60, unit: Unit::Minutes } },
-        ]),
-    ],
+            Top {
+                title: "Authors by time watched",
+                name: "author",
+                amount: Amount::Member { name: "progress_s", divisor: 60, unit: Unit::Minutes },
+            },
+        ],
+    )],
 };
 
 /// Strips HTML tags and entities from a title.

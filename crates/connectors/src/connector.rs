@@ -7,6 +7,7 @@ use store::records::{Records, RecordsError};
 
 use crate::account::Account;
 use crate::activity::Activity;
+use crate::app::App;
 use crate::personal::archive::ArchiveImport;
 use crate::resource::{Resource, Template};
 use crate::service::Service;
@@ -44,6 +45,8 @@ pub struct Connector {
     pub needs_operator: bool,
     /// The mirror as daily health data, for pages and the report.
     pub health: Option<LoadHealth>,
+    /// Pages that chat clients show for some tools.
+    pub apps: &'static [App],
     /// What the mirror says about how the owner spends time.
     pub activity: Option<&'static Activity>,
 }
@@ -177,6 +180,7 @@ impl Connector {
             demo: None,
             needs_operator: false,
             health: None,
+            apps: &[],
             activity: None,
         }
     }
@@ -206,6 +210,11 @@ impl Connector {
     /// and an operator grant was marked as such.
     pub fn default_policy(&self) -> Option<&'static str> {
         (self.is_owners() || self.needs_operator).then_some(self.policy)
+    }
+
+    /// The app of a tool.
+    pub fn app(&self, tool: &str) -> Option<&'static App> {
+        self.apps.iter().find(|app| app.tool == tool)
     }
 
     pub fn profile(&self, word: &str) -> Option<&'static ToolProfile> {

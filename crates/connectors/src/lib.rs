@@ -9,6 +9,7 @@
 pub mod account;
 pub mod activity;
 mod admitted;
+pub mod app;
 mod arguments;
 pub mod bilibili;
 mod caller;

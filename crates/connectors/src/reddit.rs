@@ -51,15 +51,21 @@ pub const CONNECTOR: Connector = Connector {
 const ACTIVITY: Activity = Activity {
     topic: Topic::Reddit,
     lists: &[
-        history("posts", "Posts", &[
-            Top { title: "Subreddits", name: "subreddit", amount: Amount::Records },
-        ]),
-        history("comments", "Comments", &[
-            Top { title: "Subreddits", name: "subreddit", amount: Amount::Records },
-        ]),
-        history("saved", "Saved", &[
-            Top { title: "Subreddits", name: "subreddit", amount: Amount::Records },
-        ]),
+        history(
+            "posts",
+            "Posts",
+            &[Top { title: "Subreddits", name: "subreddit", amount: Amount::Records }],
+        ),
+        history(
+            "comments",
+            "Comments",
+            &[Top { title: "Subreddits", name: "subreddit", amount: Amount::Records }],
+        ),
+        history(
+            "saved",
+            "Saved",
+            &[Top { title: "Subreddits", name: "subreddit", amount: Amount::Records }],
+        ),
     ],
 };
 

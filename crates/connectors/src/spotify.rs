@@ -16,7 +16,6 @@ mod sign_in;
 mod tests;
 
 use crate::activity::{Activity, Amount, Top, Topic, history};
-use insights::Unit;
 use crate::arguments::NoArgs;
 use crate::connector::Connector;
 use crate::personal::handler::handler;
@@ -25,6 +24,7 @@ use crate::personal::{refresh, refresh_if_due, show_login_status};
 use crate::{Effect, Service, Tool};
 use account::ACCOUNT;
 use follow::Change;
+use insights::Unit;
 
 /// The service's name in records, accounts and addresses.
 pub const NAME: &str = "spotify";
@@ -49,13 +49,23 @@ pub const CONNECTOR: Connector = Connector {
 
 const ACTIVITY: Activity = Activity {
     topic: Topic::Music,
-    lists: &[
-        history("plays", "Plays", &[
+    lists: &[history(
+        "plays",
+        "Plays",
+        &[
             Top { title: "Artists", name: "artists", amount: Amount::Records },
             Top { title: "Tracks", name: "track_name", amount: Amount::Records },
-            Top { title: "Artists by length of the tracks", name: "artists", amount: Amount::Member { name: "duration_ms", divisor: 60_000, unit: Unit::Minutes } },
-        ]),
-    ],
+            Top {
+                title: "Artists by length of the tracks",
+                name: "artists",
+                amount: Amount::Member {
+                    name: "duration_ms",
+                    divisor: 60_000,
+                    unit: Unit::Minutes,
+                },
+            },
+        ],
+    )],
 };
 
 const LIBRARY: &[&str] = &["user-library-read"];

@@ -13,13 +13,13 @@ mod status;
 mod tests;
 
 use crate::activity::{Activity, ActivityList, Amount, Top, Topic};
-use insights::Unit;
 use crate::connector::Connector;
 use crate::personal::handler::handler;
 use crate::personal::tool_row::here;
 use crate::tool::Handler;
 use crate::{Effect, MAIN_SET, Reach, Service, Tool};
 use account::ACCOUNT;
+use insights::Unit;
 
 /// The service's name in records, accounts and addresses.
 pub const NAME: &str = "steam";
@@ -49,17 +49,15 @@ const fn minutes(name: &'static str) -> Amount {
 
 const ACTIVITY: Activity = Activity {
     topic: Topic::Games,
-    lists: &[
-        ActivityList {
-            kind: "games",
-            title: "Play time",
-            is_history: false,
-            tops: &[
-                Top { title: "Last two weeks", name: "name", amount: minutes("minutes_2weeks") },
-                Top { title: "All time", name: "name", amount: minutes("minutes_total") },
-            ],
-        },
-    ],
+    lists: &[ActivityList {
+        kind: "games",
+        title: "Play time",
+        is_history: false,
+        tops: &[
+            Top { title: "Last two weeks", name: "name", amount: minutes("minutes_2weeks") },
+            Top { title: "All time", name: "name", amount: minutes("minutes_total") },
+        ],
+    }],
 };
 
 const fn reads(

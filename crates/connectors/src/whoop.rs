@@ -64,6 +64,7 @@ pub const CONNECTOR: Connector = Connector {
     vault_locked: Some(locked::locked),
     demo: Some(&DEMO),
     health: Some(insights::load_health),
+    apps: insights::APPS,
     ..Connector::of(&SERVICE)
 };
 

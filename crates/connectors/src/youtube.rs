@@ -52,9 +52,11 @@ const ACTIVITY: Activity = Activity {
             "Videos watched",
             &[Top { title: "Channels", name: "channel", amount: Amount::Records }],
         ),
-        history("likes", "Liked videos", &[
-            Top { title: "Channels", name: "channel", amount: Amount::Records },
-        ]),
+        history(
+            "likes",
+            "Liked videos",
+            &[Top { title: "Channels", name: "channel", amount: Amount::Records }],
+        ),
     ],
 };
 

@@ -103,9 +103,7 @@ fn queries(path: &str) -> Vec<Value> {
         ],
         _ => &[],
     };
-    let query = |(name, words): &(&str, &str)| {
-        json!({ "name": name, "in": "query", "description": words, "schema": { "type": "string" } })
-    };
+    let query = |(name, words): &(&str, &str)| json!({ "name": name, "in": "query", "description": words, "schema": { "type": "string" } });
     names.iter().map(query).collect()
 }
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use connectors::{
     Admitted, Answer, Caller, Connector, Contents, Effect, GateStores, LazyContext, NoContext,
-    Tool, ToolCall,
+    Tool, ToolCall, app,
 };
 use serde_json::{Map, Value, json};
 use store::registry::{Origin, PolicyText};
@@ -43,6 +43,8 @@ pub(crate) struct Call<'a> {
     pub(crate) admitted: &'a Admitted,
     pub(crate) caller: &'a Caller,
     pub(crate) progress: Option<&'a ProgressFeed>,
+    /// The client shows MCP Apps.
+    pub(crate) shows_apps: bool,
 }
 
 /// A protocol error of a built-in server.
@@ -105,7 +107,7 @@ impl Builtin {
             "tools/list" => self.tools().to_owned(),
             "initialize" => self.initialize(params).to_string(),
             "ping" | "logging/setLevel" => "{}".to_owned(),
-            "resources/list" => describe::resources(self.connector).to_string(),
+            "resources/list" => describe::resources(self.connector, call.shows_apps).to_string(),
             "resources/templates/list" => describe::templates(self.connector).to_string(),
             "resources/read" => self.read(call, params).await?.to_string(),
             "prompts/list" => json!({ "prompts": [] }).to_string(),
@@ -116,7 +118,7 @@ impl Builtin {
     }
 
     fn tools(&self) -> &str {
-        self.tools.get_or_init(|| describe::tools(&self.visible).to_string())
+        self.tools.get_or_init(|| describe::tools(self.connector, &self.visible).to_string())
     }
 
     fn initialize(&self, params: &Map<String, Value>) -> Value {
@@ -139,8 +141,11 @@ impl Builtin {
         };
         let none = Map::new();
         let arguments = params.get("arguments").and_then(Value::as_object).unwrap_or(&none);
+        let mut drawing = None;
         let answer = match self.ctx.get() {
             Ok(ctx) => {
+                let app = self.connector.app(name).filter(|_| call.shows_apps);
+                drawing = app.and_then(|app| (app.draw)(&ctx, arguments));
                 let report = |step: connectors::sync::SyncProgress<'_>| {
                     if let Some(progress) = call.progress {
                         progress.record(step);
@@ -161,7 +166,12 @@ impl Builtin {
             Err(NoContext::Failed(words)) => Answer::Failed { code: "store_unavailable", words },
         };
         match answer {
-            Answer::Found(found) => write_value(&found, false, out),
+            Answer::Found(found) => {
+                write_value(&found, false, out);
+                if let Some(drawing) = drawing {
+                    write_drawing(&drawing, out);
+                }
+            }
             Answer::Json(both) => {
                 write_result(Text::Quoted(both.quoted()), Some(both.plain()), false, out);
             }
@@ -186,6 +196,10 @@ impl Builtin {
 
     async fn read(&self, call: &Call<'_>, params: &Map<String, Value>) -> Result<Value, RpcError> {
         let uri = params.get("uri").and_then(Value::as_str).unwrap_or_default();
+        if let Some(app) = self.connector.apps.iter().find(|app| app.uri == uri) {
+            let content = json!({ "uri": uri, "mimeType": app::MIME, "text": (app.page)() });
+            return Ok(json!({ "contents": [content] }));
+        }
         let no_context = |why: NoContext| RpcError::new(INTERNAL_ERROR, why.to_string());
         let ctx = self.ctx.get().map_err(no_context)?;
         match connectors::read(call.admitted, &ctx, call.caller, self.connector, uri).await {
@@ -218,6 +232,17 @@ async fn run_tool(
 fn write_value(value: &Value, is_error: bool, out: &mut Vec<u8>) {
     let text = value.to_string();
     write_result(Text::Plain(&text), value.is_object().then_some(&text), is_error, out);
+}
+
+/// Adds the drawing for an app to a result that was written.
+fn write_drawing(drawing: &str, out: &mut Vec<u8>) {
+    if out.pop() == Some(b'}') {
+        out.extend_from_slice(br#","_meta":{"#);
+        policy::json::write_string(app::DRAWING, out);
+        out.push(b':');
+        policy::json::write_string(drawing, out);
+        out.extend_from_slice(b"}}");
+    }
 }
 
 fn write_failure(code: &str, words: &str, out: &mut Vec<u8>) {

@@ -140,9 +140,7 @@ impl<'a> Plot<'a> {
 
 fn open(class: &str, size: &str, title: &str) -> String {
     let title = escaped(title);
-    format!(
-        r#"<svg class="{class}" {size} role="img" aria-label="{title}"><title>{title}</title>"#
-    )
+    format!(r#"<svg class="{class}" {size} role="img" aria-label="{title}"><title>{title}</title>"#)
 }
 
 /// Text for SVG and HTML.
@@ -160,7 +158,7 @@ fn dates(from: Day, to: Day) -> Vec<(Day, String)> {
         return last.map(short).collect();
     }
     if days <= 120 {
-        let step = (days / 7 + DATES_MAX - 1) / DATES_MAX * 7;
+        let step = (days / 7 + 3) / 4 * 7;
         let monday = from.plus((7 - i32::try_from(from.weekday()).unwrap_or(0)) % 7);
         let mondays = (0..).map(|at| monday.plus(at * step)).take_while(|day| *day <= to);
         return mondays.map(short).collect();

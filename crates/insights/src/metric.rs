@@ -83,6 +83,18 @@ impl Unit {
         }
     }
 
+    /// A range, with the unit only once where both ends have it.
+    pub fn show_range(self, low: f64, high: f64, units: Units) -> String {
+        let (from, to) = (self.show(low, units), self.show(high, units));
+        match (self, from.split_once(' '), to.split_once(' ')) {
+            (Unit::Minutes | Unit::ClockMinutes, ..) => format!("{from} to {to}"),
+            (_, Some((number, unit)), Some((_, same))) if unit == same => {
+                format!("{number} to {to}")
+            }
+            _ => format!("{from} to {to}"),
+        }
+    }
+
     /// A difference of two values: a temperature has no offset then, and a time of day is minutes.
     pub fn show_difference(self, value: f64, units: Units) -> String {
         match self {
@@ -145,7 +157,7 @@ impl Unit {
     pub(crate) fn ticks(self, (low, high): (f64, f64), units: Units) -> Vec<(f64, String)> {
         let (factor, offset) = self.scale(units);
         let (shown_low, shown_high) = (low * factor + offset, high * factor + offset);
-        let step = self.step((shown_high - shown_low) / 4.0);
+        let step = self.step((shown_high - shown_low) / 5.0);
         let first = (shown_low / step).ceil();
         let values = (0..8).map(|at| (first + f64::from(at)) * step);
         let values = values.take_while(|value| *value <= shown_high + step * 1e-9);
@@ -226,18 +238,30 @@ mod tests {
             assert_eq!(unit.show(value, units), text, "{unit:?} {value}");
         }
         assert_eq!(Unit::Celsius.show_difference(0.5, imperial), "0.9 °F");
+        assert_eq!(Unit::Percent.show_range(49.0, 100.0, metric), "49 to 100 %");
+        assert_eq!(Unit::Minutes.show_range(50.0, 450.0, metric), "50 min to 7 h 30 min");
     }
 
     #[test]
     fn ticks_are_round_as_shown_and_inside_the_range() {
         let (metric, imperial) = (Units::default(), Units { imperial: true, kilojoules: false });
         let table = [
-            (Unit::Percent, (0.0, 100.0), metric, vec!["0", "50", "100"]),
+            (Unit::Percent, (0.0, 100.0), metric, vec!["0", "20", "40", "60", "80", "100"]),
             (Unit::BeatsPerMinute, (41.0, 68.0), metric, vec!["50", "60"]),
-            (Unit::Minutes, (300.0, 560.0), metric, vec!["6 h", "8 h"]),
-            (Unit::Minutes, (400.0, 470.0), metric, vec!["7 h 00 min", "7 h 30 min"]),
+            (Unit::Minutes, (300.0, 560.0), metric, vec!["5 h", "6 h", "7 h", "8 h", "9 h"]),
+            (
+                Unit::Minutes,
+                (410.0, 440.0),
+                metric,
+                vec!["6 h 50 min", "7 h 00 min", "7 h 10 min", "7 h 20 min"],
+            ),
             (Unit::ClockMinutes, (-120.0, 60.0), metric, vec!["22:00", "23:00", "00:00", "01:00"]),
-            (Unit::Kilojoules, (0.0, 4184.0), metric, vec!["0", "500", "1000"]),
+            (
+                Unit::Kilojoules,
+                (0.0, 4184.0),
+                metric,
+                vec!["0", "200", "400", "600", "800", "1000"],
+            ),
             (Unit::Celsius, (33.0, 35.0), imperial, vec!["92", "93", "94", "95"]),
         ];
         for (unit, range, units, labels) in table {

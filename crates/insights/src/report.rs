@@ -7,7 +7,6 @@ use crate::chart;
 use crate::day::Day;
 use crate::finding::Finding;
 use crate::health::{DriversView, Fact, Figure, HealthData};
-use crate::metric::Unit;
 use crate::sample;
 use crate::survey::Measured;
 use crate::words;
@@ -66,10 +65,7 @@ fn tile(data: &HealthData, own: &Measured, from: Day, to: Day) -> Tile {
     let mean = sample::mean(&own.series.between(from, to).values());
     let usual = match crate::baseline::baseline(&own.series, to, 90) {
         Finding::Found(found) => {
-            let is_signed = metric.unit == Unit::ClockMinutes;
-            let low = if is_signed { found.usual.low } else { found.usual.low.max(0.0) };
-            let (low, high) = (data.show(metric, low), data.show(metric, found.usual.high));
-            format!("usual {low} to {high} ({} days)", found.n)
+            format!("usual {} ({} days)", data.usual_words(own, found.usual), found.n)
         }
         Finding::NotEnoughData(shortfall) => words::shortfall(&shortfall),
     };

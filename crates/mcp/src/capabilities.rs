@@ -24,6 +24,13 @@ pub struct ClientCapabilities {
     apps: bool,
 }
 
+impl ClientCapabilities {
+    /// Whether the client shows MCP Apps.
+    pub fn shows_apps(self) -> bool {
+        self.apps
+    }
+}
+
 /// The extension with which a modern client declares support for tasks.
 pub const TASKS: &str = "io.modelcontextprotocol/tasks";
 

@@ -57,9 +57,9 @@ export const tests = {
   async 'two metrics and two periods are compared by their address'({ windows }) {
     const page = await windows.open({ javaScriptEnabled: false });
     await page.goto('/health/compare');
-    await page.getByLabel('First', { exact: true }).selectOption('strain');
-    await page.getByLabel('Second', { exact: true }).selectOption('hrv');
-    await page.getByLabel('Days later').fill('1');
+    await page.locator('select[name=x]').selectOption('strain');
+    await page.locator('select[name=y]').selectOption('hrv');
+    await page.locator('input[name=lag]').fill('1');
     await page.getByRole('button', { name: 'Compare' }).first().click();
     await page.getByRole('heading', { name: /Day strain and HRV of the next day/ }).waitFor();
     await page.goto('/health/compare?first_from=2026-03-01&first_to=2026-02-01&second_from=2026-01-01&second_to=2026-01-31');

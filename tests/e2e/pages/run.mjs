@@ -6,7 +6,7 @@ import { launch, Windows } from './lib/browser.mjs';
 /// In this order: later files use what earlier ones made.
 const FILES = [
   'sign-in', 'approvals', 'notifications', 'grants', 'consent', 'policies', 'builder', 'servers', 'hostile', 'no-script', 'audit',
-  'accounts', 'health', 'catalogue', 'tour', 'looks',
+  'accounts', 'health', 'app', 'catalogue', 'tour', 'looks',
 ];
 
 async function input() {
@@ -36,6 +36,7 @@ const world = {
   windows: new Windows(browser, new URL(plan.dashboard).origin),
   agent: new Agent(plan.server_url, plan.token),
   url: plan.server_url,
+  token: plan.token,
   link: plan.dashboard,
   python: plan.python,
   node: process.execPath,

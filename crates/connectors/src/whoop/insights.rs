@@ -1,6 +1,7 @@
 //! Tools that say what the mirrored data says, with the evidence: computed here, never guessed by a model.
 //! They read the mirror only and send nothing.
 
+mod apps;
 pub(crate) mod daily;
 mod drivers;
 mod glance;
@@ -20,6 +21,7 @@ use crate::when;
 use crate::{ConnectorContext, ToolCall};
 use daily::DailyData;
 
+pub(super) use apps::APPS;
 pub(super) use drivers::{drivers, relation};
 pub(super) use glance::{comparison, review, today};
 pub(super) use health::load_health;

@@ -74,13 +74,17 @@ pub(crate) fn explore(app: &App, visit: &Visit) -> Result<Response, Problem> {
     let span = span(visit)?;
     let name = visit.name("metric");
     let load = |span: Span| own_data::health(app, span.days().map(|days| days + BEFORE_DAYS));
-    let mut data = load(span)?.map_err(|empty| Problem::not_found(format!("{}\nhint: `{}`", empty.words, empty.command)))?;
+    let mut data = load(span)?.map_err(|empty| {
+        Problem::not_found(format!("{}\nhint: `{}`", empty.words, empty.command))
+    })?;
     // A metric without data in a short span may have some before it, and is shown widened then.
-    if data.explore_view(name, span).is_none_or(|view| view.widened.is_some()) && span != Span::All {
+    if data.explore_view(name, span).is_none_or(|view| view.widened.is_some()) && span != Span::All
+    {
         data = load(Span::All)?.unwrap_or(data);
     }
     let view = data.explore_view(name, span);
-    let view = view.ok_or_else(|| Problem::not_found(format!("there is no data of a metric `{name}`")))?;
+    let view =
+        view.ok_or_else(|| Problem::not_found(format!("there is no data of a metric `{name}`")))?;
     let chrome = Chrome::new(app, visit, view.metric.title);
     page(visit, &ExplorePage { chrome, view, metrics: data.metrics() })
 }
@@ -88,8 +92,9 @@ pub(crate) fn explore(app: &App, visit: &Visit) -> Result<Response, Problem> {
 pub(super) fn span(visit: &Visit) -> Result<Span, Problem> {
     match visit.asked("span") {
         None => Ok(Span::default()),
-        Some(text) => Span::parse(text)
-            .ok_or_else(|| Problem::invalid("`span` is W, M, 3M, 6M, 1Y or All")),
+        Some(text) => {
+            Span::parse(text).ok_or_else(|| Problem::invalid("`span` is W, M, 3M, 6M, 1Y or All"))
+        }
     }
 }
 

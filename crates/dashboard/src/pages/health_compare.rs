@@ -67,11 +67,8 @@ fn comparisons(
     let x = visit.asked("x").or(first.map(|pair| pair.x)).unwrap_or_default();
     let y = visit.asked("y").or(first.map(|pair| pair.y)).unwrap_or_default();
     let periods = chosen.unwrap_or_else(|| Periods::before(data.last_complete()));
-    let choice = |one: Span| SpanChoice {
-        label: one.label(),
-        words: one.words(),
-        is_current: one == span,
-    };
+    let choice =
+        |one: Span| SpanChoice { label: one.label(), words: one.words(), is_current: one == span };
     Comparisons {
         metrics: data.comparison_view(x, y, lag_days, span),
         periods: data.periods_view(periods.first, periods.second),

@@ -1,5 +1,6 @@
 //! Descriptions of a service's tools and resources as MCP objects.
 
+use connectors::app::MIME;
 use connectors::{Connector, Reach, Resource, Template, Tool};
 use serde_json::{Value, json};
 
@@ -25,13 +26,13 @@ pub(super) fn initialize_result(connector: &Connector, revision: &str) -> Value 
     })
 }
 
-pub(super) fn tools(tools: &[&Tool]) -> Value {
-    json!({ "tools": tools.iter().map(|tool| describe(tool)).collect::<Vec<_>>() })
+pub(super) fn tools(connector: &Connector, tools: &[&Tool]) -> Value {
+    json!({ "tools": tools.iter().map(|tool| describe(connector, tool)).collect::<Vec<_>>() })
 }
 
-fn describe(tool: &Tool) -> Value {
+fn describe(connector: &Connector, tool: &Tool) -> Value {
     let hints = tool.effect.hints();
-    json!({
+    let mut described = json!({
         "name": tool.name,
         "title": tool.title,
         "description": tool.description,
@@ -44,10 +45,16 @@ fn describe(tool: &Tool) -> Value {
             "idempotentHint": hints.idempotent,
             "openWorldHint": tool.reach == Reach::Outside,
         },
-    })
+    });
+    if let (Some(app), Value::Object(fields)) = (connector.app(tool.name), &mut described) {
+        // Left out again for clients that show no apps.
+        fields.insert("_meta".to_owned(), json!({ "ui": { "resourceUri": app.uri } }));
+    }
+    described
 }
 
-pub(super) fn resources(connector: &Connector) -> Value {
+/// The resources, with the pages of apps for clients that show them.
+pub(super) fn resources(connector: &Connector, shows_apps: bool) -> Value {
     let describe = |resource: &Resource| {
         json!({
             "uri": resource.uri,
@@ -57,7 +64,22 @@ pub(super) fn resources(connector: &Connector) -> Value {
             "mimeType": resource.mime,
         })
     };
-    json!({ "resources": connector.resources.iter().map(describe).collect::<Vec<_>>() })
+    let mut resources: Vec<Value> = connector.resources.iter().map(describe).collect();
+    let mut uris: Vec<&str> = Vec::new();
+    for app in connector.apps.iter().filter(|_| shows_apps) {
+        // Two tools may have one page.
+        if !uris.contains(&app.uri) {
+            uris.push(app.uri);
+            resources.push(json!({
+                "uri": app.uri,
+                "name": app.title,
+                "title": app.title,
+                "description": app.description,
+                "mimeType": MIME,
+            }));
+        }
+    }
+    json!({ "resources": resources })
 }
 
 pub(super) fn templates(connector: &Connector) -> Value {

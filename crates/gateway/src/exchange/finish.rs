@@ -165,7 +165,8 @@ impl InFlightCall {
         let policy = self.rules.as_ref().map(|rules| &rules.policy);
         let mask = self.peer.server.mask();
         let is_mapped = self.peer.server.spec.options.map_names;
-        ListView { policy, pins: &pins, set, mask, is_mapped }.result(list, result)
+        let is_builtin = self.peer.is_builtin();
+        ListView { policy, pins: &pins, set, mask, is_builtin, is_mapped }.result(list, result)
     }
 
     pub(in crate::exchange) fn result(&self, message: &Bytes, edited: Option<String>) -> Bytes {

@@ -128,6 +128,7 @@ pub(in crate::exchange) fn view<'a>(
             incoming.client_capabilities,
         ),
         mask: access.server.mask(),
+        is_builtin: access.server.is_builtin(),
         is_mapped: false,
     }
 }

@@ -3,6 +3,7 @@
 
 mod server_request;
 
+use connectors::app::DRAWING;
 use policy::json::{Bounds, Doc, Kind, Value};
 use policy::{Effects, cuts};
 
@@ -152,6 +153,7 @@ fn redacted(effects: &Effects, result: Value<'_>) -> String {
             {
                 Member::Keep
             }
+            "_meta" => Member::Replace(meta(effects, value)),
             "inputRequests" => {
                 Member::Replace(server_request::redact_input_requests(effects, value))
             }
@@ -163,6 +165,23 @@ fn redacted(effects: &Effects, result: Value<'_>) -> String {
         },
         &[],
     )
+}
+
+/// The `_meta` of a result, without the drawing for an app: it shows what the policy removes.
+fn meta(effects: &Effects, value: Value<'_>) -> String {
+    let Ok(doc) = Doc::read(value.raw().as_bytes(), &Bounds::ANSWER) else {
+        // Too deep to parse, so it cannot be checked.
+        return "{}".to_owned();
+    };
+    if doc.root().kind() != Kind::Object {
+        return redact_defined_member(effects, doc.root());
+    }
+    let left = edit::without(doc.root(), &[DRAWING]);
+    match Doc::read(left.as_bytes(), &Bounds::ANSWER) {
+        Ok(doc) => redact_defined_member(effects, doc.root()),
+        // Cannot fail: this code wrote it.
+        Err(_) => "{}".to_owned(),
+    }
 }
 
 /// The task in a result. Its message is free text, like a result's.
@@ -271,4 +290,31 @@ fn redact_json_text(effects: &Effects, value: Value<'_>) -> Option<String> {
     let doc = Doc::read(text.as_bytes(), &Bounds::ANSWER).ok()?;
     let is_tree = matches!(doc.root().kind(), Kind::Object | Kind::Array);
     is_tree.then(|| string(&remove_members(effects, doc.root())))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use policy::{Format, Policy};
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_redacted_result_has_no_drawing_of_what_was_removed() {
+        let rules = json!({
+            "version": "1", "default": "deny",
+            "tools": { "today": { "redact": ["hrv"] } },
+        });
+        let policy = Policy::load(&rules.to_string(), Format::Json).unwrap();
+        let effects = policy.effects_of_task("today").unwrap();
+        let result = json!({
+            "content": [], "structuredContent": { "hrv": 61, "recovery": 70 },
+            "_meta": { DRAWING: "<svg>61 ms</svg>", "other": 1 },
+        })
+        .to_string();
+        let doc = Doc::read(result.as_bytes(), &Bounds::ANSWER).unwrap();
+        let left = apply(&effects, doc.root()).unwrap().unwrap();
+        assert!(!left.contains("61") && left.contains("\"other\":1"), "{left}");
+    }
 }

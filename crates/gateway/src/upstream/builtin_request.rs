@@ -23,7 +23,9 @@ pub(super) fn with_progress(
     let (builtin, caller, quota) = (Arc::clone(builtin), caller.clone(), quota.clone());
     let feed = progress.clone();
     let answer = async move {
-        let call = Call { admitted: &admitted, caller: &caller, progress: Some(&feed) };
+        // A tool that reports progress has no app.
+        let (progress, shows_apps) = (Some(&feed), false);
+        let call = Call { admitted: &admitted, caller: &caller, progress, shows_apps };
         match respond(&builtin, &quota, &call, &out).await {
             Reply::Builtin { body, .. } | Reply::One { body, .. } => body,
             Reply::Many(_) | Reply::Accepted => Bytes::new(),

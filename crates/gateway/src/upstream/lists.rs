@@ -97,6 +97,8 @@ pub(crate) struct ListView<'a> {
     pub(crate) set: ClientCapabilities,
     /// The server's secrets: a definition may have been accepted before a secret was set.
     pub(crate) mask: Option<&'a Mask>,
+    /// A built-in server names its apps to every client; they are shown only to those that declared apps.
+    pub(crate) is_builtin: bool,
     /// Whether names are mapped to ones that every client accepts.
     pub(crate) is_mapped: bool,
 }
@@ -135,6 +137,11 @@ impl ListView<'_> {
             );
             return None;
         }
+        let shown = if self.is_builtin && !self.set.shows_apps() {
+            changed(&shown, |tool| edit::without(tool, &["_meta"]))
+        } else {
+            shown
+        };
         let is_cut = policy.redacts()
             && policy.effects_of_task(name).is_some_and(|effects| !effects.redact.is_empty());
         Some(if is_cut {
@@ -210,7 +217,8 @@ mod tests {
             for is_mapped in [false, true] {
                 let (pins, set) = (Pins::default(), ClientCapabilities::default());
                 let (policy, mask) = (Some(&policy), Some(&*mask));
-                let view = ListView { policy, pins: &pins, set, mask, is_mapped };
+                let is_builtin = false;
+                let view = ListView { policy, pins: &pins, set, mask, is_builtin, is_mapped };
                 let shown = view.item(list, doc.root()).unwrap();
                 assert!(shown.contains("uses [secret API_KEY]"), "{shown}");
             }

@@ -282,7 +282,9 @@ impl Peer {
                     );
                     return Ok(Reply::Many(events));
                 }
-                let call = Call { admitted: &admitted, caller, progress: None };
+                let shows_apps =
+                    out.client_capabilities.is_some_and(ClientCapabilities::shows_apps);
+                let call = Call { admitted: &admitted, caller, progress: None, shows_apps };
                 // Boxed, so that the future of other calls stays small.
                 Ok(Box::pin(builtin_request::respond(builtin, quota, &call, &out)).await)
             }

@@ -52,8 +52,7 @@ pub fn bars(frame: Frame<'_>, marks: &[Mark], beside: Option<&Part>) -> Option<C
 }
 
 fn trace(svg: &mut String, plot: &Plot<'_>, marks: &[Mark]) {
-    let at =
-        |mark: &Mark| format!("{:.1},{:.1}", plot.x(mark.middle()) * 10.0, plot.y(mark.value));
+    let at = |mark: &Mark| format!("{:.1},{:.1}", plot.x(mark.middle()) * 10.0, plot.y(mark.value));
     let points: Vec<String> = marks.iter().map(at).collect();
     let _ = write!(
         svg,

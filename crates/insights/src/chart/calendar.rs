@@ -41,10 +41,9 @@ pub fn calendar(frame: Frame<'_>, series: &Series) -> Option<Chart> {
     for number in from.number()..=frame.to.number() {
         let day = Day::from_number(number);
         let (class, value) = match series.get(day) {
-            Some(value) => (
-                format!("step step{}", step(value)),
-                frame.metric.unit.show(value, frame.units),
-            ),
+            Some(value) => {
+                (format!("step step{}", step(value)), frame.metric.unit.show(value, frame.units))
+            }
             None => ("step none".to_owned(), "no reading".to_owned()),
         };
         let week = f64::from(day.since(monday).div_euclid(7));
@@ -66,7 +65,8 @@ pub fn calendar(frame: Frame<'_>, series: &Series) -> Option<Chart> {
 fn months(svg: &mut String, monday: Day, to: Day) {
     let mut free = 0.0;
     for week in 0..=to.since(monday).div_euclid(7) {
-        let begins = (0..7).map(|day| monday.plus(week * 7 + day)).find(|day| day.date().day() == 1);
+        let begins =
+            (0..7).map(|day| monday.plus(week * 7 + day)).find(|day| day.date().day() == 1);
         let x = LEFT + f64::from(week) * CELL;
         if let Some(day) = begins.filter(|day| *day <= to && x >= free) {
             let name = day.date().strftime("%b");

@@ -44,9 +44,8 @@ fn polylines(svg: &mut String, plot: &Plot<'_>, marks: &[Mark]) {
         r#"<svg width="100%" height="{HEIGHT}" viewBox="0 0 1000 {HEIGHT}" preserveAspectRatio="none">"#
     );
     for run in marks.chunk_by(|a, b| b.from.since(a.to) <= gap(a)) {
-        let at = |mark: &Mark| {
-            format!("{:.1},{:.1}", plot.x(mark.middle()) * 10.0, plot.y(mark.value))
-        };
+        let at =
+            |mark: &Mark| format!("{:.1},{:.1}", plot.x(mark.middle()) * 10.0, plot.y(mark.value));
         let points: Vec<String> = run.iter().map(at).collect();
         let _ = write!(svg, r#"<polyline class="trace" points="{}"/>"#, points.join(" "));
     }
@@ -96,11 +95,8 @@ fn end_labels(svg: &mut String, plot: &Plot<'_>, marks: &[Mark], usual: Option<I
     if let Some(range) = usual {
         let middle = plot.y(f64::midpoint(range.low, range.high));
         let away = middle - y;
-        let free = if away.abs() >= TEXT_DISTANCE {
-            middle
-        } else {
-            y + TEXT_DISTANCE.copysign(away)
-        };
+        let free =
+            if away.abs() >= TEXT_DISTANCE { middle } else { y + TEXT_DISTANCE.copysign(away) };
         Plot::beside(svg, "label", free, "usual");
     }
 }

@@ -30,9 +30,8 @@ pub fn scatter(own: &Scatter<'_>) -> Option<Chart> {
     let ys: Vec<f64> = own.pairs.iter().map(|pair| pair.y).collect();
     let ((low_x, high_x), (low_y, high_y)) = (range(&xs)?, range(&ys)?);
     let x = |value: f64| (value - low_x) / (high_x - low_x) * 100.0;
-    let y = |value: f64| {
-        HEIGHT - BOTTOM - (value - low_y) / (high_y - low_y) * (HEIGHT - TOP - BOTTOM)
-    };
+    let y =
+        |value: f64| HEIGHT - BOTTOM - (value - low_y) / (high_y - low_y) * (HEIGHT - TOP - BOTTOM);
     let mut svg = open("chart", &format!(r#"width="100%" height="{HEIGHT}""#), own.title);
     axes(&mut svg, own, ((low_x, high_x), &x), ((low_y, high_y), &y));
     for (at, pair) in own.pairs.iter().enumerate() {

@@ -166,7 +166,10 @@ impl HealthData {
             found.n_eff
         );
         if found.p > LEVEL {
-            return format!("No trend is shown: {} per 30 days ({evidence}).", show(found.per_30_days));
+            return format!(
+                "No trend is shown: {} per 30 days ({evidence}).",
+                show(found.per_30_days)
+            );
         }
         let direction = if found.per_day > 0.0 { "rises" } else { "falls" };
         let better = match (metric.better, found.per_day > 0.0) {
@@ -188,7 +191,7 @@ impl HealthData {
         let mean = crate::sample::mean(&series.values());
         facts.extend(mean.map(|mean| Fact::new("Mean", show(mean))));
         if let Finding::Found(found) = self.baseline_of(own, to) {
-            let usual = format!("{} to {}", show(found.usual.low), show(found.usual.high));
+            let usual = self.usual_words(own, found.usual);
             let (days, n) = (found.window_days, found.n);
             facts.push(Fact::new(
                 &format!("Usual, last {days} days"),

@@ -8,7 +8,7 @@ use crate::chart::{self, Frame, Mark, Part, Scatter};
 use crate::correlation::correlation;
 use crate::day::Day;
 use crate::finding::{Finding, Interval};
-use crate::metric::Metric;
+use crate::metric::{Metric, Unit};
 use crate::series::Series;
 use crate::survey::{Measured, PairLook};
 
@@ -17,6 +17,8 @@ pub(super) const BASELINE_DAYS: i32 = 90;
 /// Longer spans are shown as means of weeks, and from three years on of months.
 const DAILY_DAYS_MAX: i32 = 190;
 const WEEKLY_DAYS_MAX: i32 = 1100;
+/// Half a year.
+const CALENDAR_DAYS: i32 = 26 * 7;
 const WEEK: i32 = 7;
 const MONTH: i32 = 30;
 
@@ -64,25 +66,30 @@ impl HealthData {
         }
     }
 
+    /// A range in words, cut off where no value can be.
+    pub(crate) fn usual_words(&self, own: &Measured, range: Interval) -> String {
+        let is_signed = own.series.values().iter().any(|value| *value < 0.0);
+        let low = if is_signed { range.low } else { range.low.max(0.0) };
+        let is_share = own.metric.unit == Unit::Percent;
+        let high = if is_share { range.high.min(100.0) } else { range.high };
+        own.metric.unit.show_range(low, high, self.units)
+    }
+
     fn frame<'a>(&self, metric: &'a Metric, title: &'a str, from: Day, to: Day) -> Frame<'a> {
         Frame { title, metric, units: self.units, from, to }
     }
 
     /// A metric by day, over its usual range.
     pub(crate) fn line_figure(&self, own: &Measured, from: Day, to: Day) -> Option<Figure> {
-        let usual = self.baseline_of(own, to).into_found();
+        let usual = self.baseline_of(own, to).into_found().filter(|found| found.spread > 0.0);
         let series = own.series.between(from, to);
         let marks = chart::marks(&series, mark_days(to.since(from) + 1));
         let title = self.title(own, from, to, usual.as_ref().map(|own| own.usual));
         let frame = self.frame(&own.metric, &title, from, to);
         let svg = chart::line(frame, &marks, usual.as_ref().map(|own| own.usual))?.svg;
         let band = usual.map(|found| {
-            format!(
-                "The band is the usual range, {} to {} ({} readings before {to}).",
-                self.show(frame.metric, found.usual.low),
-                self.show(frame.metric, found.usual.high),
-                found.n
-            )
+            let range = self.usual_words(own, found.usual);
+            format!("The band is the usual range, {range} ({} readings up to {to}).", found.n)
         });
         let note = [self.means_note(from, to), band].into_iter().flatten();
         Some(self.figure(&own.metric, &series, &marks, svg, &note.collect::<Vec<_>>().join(" ")))
@@ -93,10 +100,7 @@ impl HealthData {
         let series = own.series.between(from, to);
         let last = series.points().next_back();
         let last = last.map(|(day, value)| format!(", {} on {day}", self.show(&own.metric, value)));
-        let usual = usual.map(|range| {
-            let low = self.show(&own.metric, range.low);
-            format!(", usual {low} to {}", self.show(&own.metric, range.high))
-        });
+        let usual = usual.map(|range| format!(", usual {}", self.usual_words(own, range)));
         format!(
             "{} from {from} to {to}, {} readings{}{}",
             own.metric.title,
@@ -145,11 +149,12 @@ impl HealthData {
 
     /// Half a year of one metric, a cell for each day.
     pub(crate) fn calendar_figure(&self, own: &Measured, to: Day) -> Option<Figure> {
-        let from = to.plus(1 - 26 * 7);
-        let series = own.series.between(from, to);
+        let series = own.series.between(to.plus(1 - CALENDAR_DAYS), to);
+        let from = series.first_day()?;
         let title = format!("{}, a cell for each day from {from} to {to}", own.metric.title);
         let svg = chart::calendar(self.frame(&own.metric, &title, from, to), &series)?.svg;
-        let note = "A cell is a day, a column a week; darker is higher, in five groups of the same size.";
+        let note =
+            "A cell is a day, a column a week; darker is higher, in five groups of the same size.";
         Some(self.figure(&own.metric, &series, &chart::marks(&series, 1), svg, note))
     }
 

@@ -81,9 +81,10 @@ impl HealthData {
         }
         // What is asleep and neither of the first two.
         let of = |at: usize, day: Day| parts.get(at).and_then(|part| part.series.get(day));
-        let light = asleep.series.points().filter_map(|(day, asleep)| {
-            Some((day, (asleep - of(0, day)? - of(1, day)?).max(0.0)))
-        });
+        let light = asleep
+            .series
+            .points()
+            .filter_map(|(day, asleep)| Some((day, (asleep - of(0, day)? - of(1, day)?).max(0.0))));
         let light = Part { label: "light".to_owned(), series: Series::from_points(light) };
         parts.insert(2.min(parts.len()), light);
         let title = "Stages of each night";

@@ -98,24 +98,24 @@ impl HealthData {
         let day = recent.map(|(day, _)| day);
         // A day is compared with the days before it.
         let usual = baseline(&own.series, day.unwrap_or(self.today).plus(-1), RANGE_DAYS);
-        let range = usual.found().map(|found| found.usual);
+        // Where most days are the same, such as rest days, one number is no range.
+        let range = usual.found().filter(|found| found.spread > 0.0).map(|found| found.usual);
         let position = recent.zip(range).map(|((_, value), range)| Position::of(value, range));
-        let is_better = match (own.metric.better, position) {
-            (Better::Higher, Some(Position::Above)) | (Better::Lower, Some(Position::Below)) => {
-                Some(true)
-            }
-            (Better::Higher, Some(Position::Below)) | (Better::Lower, Some(Position::Above)) => {
-                Some(false)
-            }
-            _ => None,
-        };
+        let is_better =
+            match (own.metric.better, position) {
+                (Better::Higher, Some(Position::Above))
+                | (Better::Lower, Some(Position::Below)) => Some(true),
+                (Better::Higher, Some(Position::Below))
+                | (Better::Lower, Some(Position::Above)) => Some(false),
+                _ => None,
+            };
         let usual = match &usual {
-            Finding::Found(found) => format!(
-                "usual {} to {} ({} days)",
-                self.show(&own.metric, found.usual.low.max(self.lowest(own))),
-                self.show(&own.metric, found.usual.high),
-                found.n
-            ),
+            Finding::Found(found) if range.is_none() => {
+                format!("mostly {} ({} days)", self.show(&own.metric, found.median), found.n)
+            }
+            Finding::Found(found) => {
+                format!("{} ({} days)", self.usual_words(own, found.usual), found.n)
+            }
             Finding::NotEnoughData(short) => words::shortfall(short),
         };
         MetricCard {
@@ -128,11 +128,6 @@ impl HealthData {
             since: day.zip(range).and_then(|(day, range)| outside_since(&own.series, day, range)),
             svg: self.spark(own, range),
         }
-    }
-
-    /// Most metrics cannot be negative, a bedtime can.
-    fn lowest(&self, own: &Measured) -> f64 {
-        if own.metric.unit == Unit::ClockMinutes { f64::NEG_INFINITY } else { 0.0 }
     }
 
     fn spark(&self, own: &Measured, range: Option<Interval>) -> String {
@@ -148,7 +143,9 @@ impl HealthData {
         let hrv = self.measured.iter().find(|own| own.metric.unit == Unit::Milliseconds);
         let Some(hrv) = hrv else { return String::new() };
         match hrv_status(&hrv.series, self.today) {
-            Finding::NotEnoughData(short) => format!("HRV of the week: {}.", words::shortfall(&short)),
+            Finding::NotEnoughData(short) => {
+                format!("HRV of the week: {}.", words::shortfall(&short))
+            }
             Finding::Found(found) => {
                 let show = |value: f64| self.show(&hrv.metric, value);
                 let place = match found.position {
@@ -183,10 +180,8 @@ fn outside_since(series: &Series, day: Day, range: Interval) -> Option<Day> {
 fn state(cards: &[MetricCard], newest: Option<Day>, today: Day) -> String {
     let Some(newest) = newest else { return "No data yet.".to_owned() };
     let unusual: Vec<&MetricCard> = cards.iter().filter(|card| card.is_unusual()).collect();
-    let names: Vec<String> = unusual
-        .iter()
-        .map(|card| format!("{} is {}", card.metric.title, card.words()))
-        .collect();
+    let names: Vec<String> =
+        unusual.iter().map(|card| format!("{} is {}", card.metric.title, card.words())).collect();
     let age = match today.since(newest) {
         ..=0 => String::new(),
         1 => " The newest data is of yesterday.".to_owned(),

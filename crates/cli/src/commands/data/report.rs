@@ -65,7 +65,10 @@ fn page(args: &ReportArgs, context: &Context, records: &Records) -> Result<Strin
 
 fn refuse_existing(path: &Path, overwrite: bool) -> Result<()> {
     if !overwrite && path.exists() {
-        bail!("`{}` exists\nhint: `--overwrite` replaces it; another name keeps it", path.display());
+        bail!(
+            "`{}` exists\nhint: `--overwrite` replaces it; another name keeps it",
+            path.display()
+        );
     }
     Ok(())
 }

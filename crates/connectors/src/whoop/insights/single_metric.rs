@@ -14,7 +14,7 @@ use super::metrics::{MAIN, METRICS};
 use super::{BEFORE_DAYS, MetricInfo, NOTE, ToolCall, Trouble, data, days, metric};
 use crate::tool::Json;
 
-const BASELINE_DAYS: i32 = 90;
+pub(super) const BASELINE_DAYS: i32 = 90;
 /// More daily values than this would not be a compact answer.
 const VALUES_MAX: usize = 400;
 

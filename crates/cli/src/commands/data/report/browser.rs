@@ -40,7 +40,10 @@ pub(super) fn print(page: &str) -> Result<Vec<u8>> {
     }
     fs::read(&pdf).with_context(|| {
         let last = said.lines().last().unwrap_or_default();
-        format!("`{}` did not print the page: {last}\nhint: `--html` writes the page to print yourself", browser.display())
+        format!(
+            "`{}` did not print the page: {last}\nhint: `--html` writes the page to print yourself",
+            browser.display()
+        )
     })
 }
 
@@ -51,13 +54,7 @@ fn find(path: Option<&std::ffi::OsStr>) -> Option<PathBuf> {
 }
 
 /// What the browser said. It must end in time.
-fn run(
-    browser: &Path,
-    folder: &Path,
-    html: &Path,
-    pdf: &Path,
-    more: &[&str],
-) -> Result<String> {
+fn run(browser: &Path, folder: &Path, html: &Path, pdf: &Path, more: &[&str]) -> Result<String> {
     let mut print = std::ffi::OsString::from("--print-to-pdf=");
     print.push(pdf);
     let mut profile = std::ffi::OsString::from("--user-data-dir=");
