@@ -16,11 +16,11 @@ pub enum Topic {
     Music,
     Games,
     Video,
-    Reddit,
+    Forums,
 }
 
 impl Topic {
-    pub const ALL: [Topic; 4] = [Topic::Music, Topic::Games, Topic::Video, Topic::Reddit];
+    pub const ALL: [Topic; 4] = [Topic::Music, Topic::Games, Topic::Video, Topic::Forums];
 
     /// As in addresses.
     pub fn name(self) -> &'static str {
@@ -28,7 +28,7 @@ impl Topic {
             Topic::Music => "music",
             Topic::Games => "games",
             Topic::Video => "video",
-            Topic::Reddit => "reddit",
+            Topic::Forums => "forums",
         }
     }
 
@@ -37,7 +37,7 @@ impl Topic {
             Topic::Music => "Music",
             Topic::Games => "Games",
             Topic::Video => "Video",
-            Topic::Reddit => "Reddit",
+            Topic::Forums => "Forums",
         }
     }
 
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn every_list_is_mirrored_and_every_member_is_a_column() {
-        for connector in SERVICES.iter() {
+        for connector in SERVICES {
             let Some(activity) = connector.activity else { continue };
             let exports = connector.mirror.map(|mirror| mirror.export.kinds).unwrap_or_default();
             for list in activity.lists {

@@ -49,7 +49,7 @@ pub const CONNECTOR: Connector = Connector {
 };
 
 const ACTIVITY: Activity = Activity {
-    topic: Topic::Reddit,
+    topic: Topic::Forums,
     lists: &[
         history(
             "posts",

@@ -5,7 +5,7 @@ const PAGE_BYTES_MAX = 150 * 1024;
 const PATHS = [
   '/health', '/health/recovery?span=W', '/health/hrv?span=6M', '/health/hrv?span=1Y', '/health/asleep?span=All', '/health/sleep',
   '/health/load', '/health/drivers', '/health/compare', '/activity', '/activity/music', '/activity/games', '/activity/video',
-  '/activity/reddit',
+  '/activity/forums',
 ];
 
 /// The mirror of an account is filled in the background.

@@ -53,7 +53,7 @@ async function pathsOf(page, approval) {
     accounts: '/accounts', data: '/accounts/whoop/data',
     health: '/health', 'health-week': '/health/recovery?span=W', 'health-metric': '/health/hrv?span=3M', 'health-all': '/health/recovery?span=All',
     'health-sleep': '/health/sleep', 'health-load': '/health/load', 'health-drivers': '/health/drivers', 'health-compare': '/health/compare',
-    activity: '/activity', music: '/activity/music', games: '/activity/games', video: '/activity/video', reddit: '/activity/reddit', verify: '/audit/verify', catalogue: '/catalogue?words=file',
+    activity: '/activity', music: '/activity/music', games: '/activity/games', video: '/activity/video', forums: '/activity/forums', verify: '/audit/verify', catalogue: '/catalogue?words=file',
     'catalogue-server': '/catalogue/demo', 'catalogue-tool': '/catalogue/demo/send_money', stack: '/stack', tour: '/tour', 'not-found': '/grants/no-such-grant',
   };
 }

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::figures::baseline_of;
 use super::{Fact, Figure, HealthData, MetricName};
 use crate::anomaly::anomalies;
 use crate::change_point::changes;
@@ -190,7 +191,7 @@ impl HealthData {
         let mut facts = Vec::new();
         let mean = crate::sample::mean(&series.values());
         facts.extend(mean.map(|mean| Fact::new("Mean", show(mean))));
-        if let Finding::Found(found) = self.baseline_of(own, to) {
+        if let Finding::Found(found) = baseline_of(own, to) {
             let usual = self.usual_words(own, found.usual);
             let (days, n) = (found.window_days, found.n);
             facts.push(Fact::new(

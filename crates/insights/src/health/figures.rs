@@ -50,22 +50,33 @@ impl Fact {
 
 /// Days of one mark for a span of so many.
 fn mark_days(days: i32) -> i32 {
-    match days {
-        ..=DAILY_DAYS_MAX => 1,
-        ..=WEEKLY_DAYS_MAX => WEEK,
-        _ => MONTH,
+    if days <= DAILY_DAYS_MAX {
+        1
+    } else if days <= WEEKLY_DAYS_MAX {
+        WEEK
+    } else {
+        MONTH
+    }
+}
+
+/// The usual range of 90 days, or of 30 where there are too few readings.
+pub(super) fn baseline_of(own: &Measured, until: Day) -> Finding<Baseline> {
+    let found = baseline(&own.series, until, BASELINE_DAYS);
+    match baseline(&own.series, until, 30) {
+        short @ Finding::Found(_) if found.found().is_none() => short,
+        _ => found,
+    }
+}
+
+fn means_note(from: Day, to: Day) -> Option<String> {
+    match mark_days(to.since(from) + 1) {
+        WEEK => Some("Each point is the mean of a week.".to_owned()),
+        MONTH => Some("Each point is the mean of a month.".to_owned()),
+        _ => None,
     }
 }
 
 impl HealthData {
-    pub(super) fn baseline_of(&self, own: &Measured, until: Day) -> Finding<Baseline> {
-        let found = baseline(&own.series, until, BASELINE_DAYS);
-        match baseline(&own.series, until, 30) {
-            short @ Finding::Found(_) if found.found().is_none() => short,
-            _ => found,
-        }
-    }
-
     /// A range in words, cut off where no value can be.
     pub(crate) fn usual_words(&self, own: &Measured, range: Interval) -> String {
         let is_signed = own.series.values().iter().any(|value| *value < 0.0);
@@ -81,7 +92,7 @@ impl HealthData {
 
     /// A metric by day, over its usual range.
     pub(crate) fn line_figure(&self, own: &Measured, from: Day, to: Day) -> Option<Figure> {
-        let usual = self.baseline_of(own, to).into_found().filter(|found| found.spread > 0.0);
+        let usual = baseline_of(own, to).into_found().filter(|found| found.spread > 0.0);
         let series = own.series.between(from, to);
         let marks = chart::marks(&series, mark_days(to.since(from) + 1));
         let title = self.title(own, from, to, usual.as_ref().map(|own| own.usual));
@@ -91,7 +102,7 @@ impl HealthData {
             let range = self.usual_words(own, found.usual);
             format!("The band is the usual range, {range} ({} readings up to {to}).", found.n)
         });
-        let note = [self.means_note(from, to), band].into_iter().flatten();
+        let note = [means_note(from, to), band].into_iter().flatten();
         Some(self.figure(&own.metric, &series, &marks, svg, &note.collect::<Vec<_>>().join(" ")))
     }
 
@@ -108,14 +119,6 @@ impl HealthData {
             last.unwrap_or_default(),
             usual.unwrap_or_default()
         )
-    }
-
-    pub(super) fn means_note(&self, from: Day, to: Day) -> Option<String> {
-        match mark_days(to.since(from) + 1) {
-            WEEK => Some("Each point is the mean of a week.".to_owned()),
-            MONTH => Some("Each point is the mean of a month.".to_owned()),
-            _ => None,
-        }
     }
 
     pub(super) fn figure(

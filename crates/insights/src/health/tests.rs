@@ -83,9 +83,8 @@ fn little_data_says_how_much_is_missing() {
 #[test]
 fn a_sparse_span_is_widened_and_says_so() {
     let mut data = person(100);
-    let old =
-        |own: &Measured| own.series.between(Day::from_number(0), Day::from_number(TODAY - 40));
-    data.measured[0].series = old(&data.measured[0]);
+    let own = &mut data.measured[0].series;
+    *own = own.between(Day::from_number(0), Day::from_number(TODAY - 40));
     let view = data.explore_view("recovery", Span::Week).unwrap();
     assert_eq!(
         view.widened.as_deref(),
