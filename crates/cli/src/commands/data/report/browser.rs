@@ -90,3 +90,20 @@ fn wait(child: &mut Child, browser: &Path) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    #[test]
+    fn a_browser_is_found_on_the_path_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().as_os_str();
+        assert_eq!(find(Some(path)), None);
+        assert_eq!(find(None), None);
+        let browser = folder.path().join("google-chrome");
+        fs::write(&browser, "").unwrap();
+        assert_eq!(find(Some(path)), Some(browser));
+    }
+}
