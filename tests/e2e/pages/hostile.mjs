@@ -1,6 +1,10 @@
 import assert from 'node:assert/strict';
+import { fileURLToPath } from 'node:url';
 
 import { card } from './approvals.mjs';
+
+/// A server that puts markup into everything it says.
+const SERVER = fileURLToPath(new URL('../servers/markup.mjs', import.meta.url));
 
 const IMAGE = '<img src=x onerror="window.isHit = true; alert(1)">';
 const SCRIPT = '</script></code><script>window.isHit = true; alert(2)</script>';
@@ -36,6 +40,50 @@ export const tests = {
     await page.locator('tbody a').first().click();
     await page.getByRole('heading', { name: /^Entry/ }).waitFor();
     await checkUnhit(page, page.url());
+    await windows.close(page);
+  },
+
+  async 'markup of a server and in comments of a policy is shown as text'({ windows }) {
+    const page = await windows.open();
+    await page.goto('/servers');
+    await page.getByText('A command on this machine').click();
+    const form = page.locator('form').filter({ has: page.locator('input[name="command"]') });
+    await form.getByLabel('Name', { exact: true }).first().fill('hostile');
+    await form.getByLabel('Command').fill(`${process.execPath} ${SERVER}`);
+    await form.getByRole('button', { name: 'Try it' }).click();
+    await page.getByRole('heading', { name: 'hostile answered' }).waitFor();
+    await checkUnhit(page, 'the try');
+    await page.getByRole('button', { name: /^Add hostile/ }).click();
+    await page.getByRole('heading', { name: 'Server hostile' }).waitFor();
+    const { tools } = await (await page.request.get('/servers/hostile.json')).json();
+    const evil = tools.find((tool) => tool.name.startsWith('read_'));
+    assert.ok(evil.name.includes('<script>') && evil.description.includes('onerror'), 'stored as the server said it');
+    const tool = encodeURIComponent(evil.name).replaceAll('.', '%2E');
+    await page.goto('/policies');
+    await page.getByLabel('Name', { exact: true }).fill('hostile-comments');
+    await page.getByLabel('JSON or YAML').fill(`# ${SCRIPT} ${IMAGE}\nversion: "1"\ndefault: deny\ndescription: '${SCRIPT.replaceAll("'", '')}'\n`);
+    await page.getByRole('button', { name: 'Save policy' }).click();
+    await page.getByText('version 1', { exact: true }).waitFor();
+    for (const path of [
+      '/', '/servers', '/servers/hostile', `/servers/hostile/tools/${tool}`, '/catalogue', '/catalogue/hostile', '/stack',
+      '/policies/hostile-comments', '/audit', '/grants',
+    ]) {
+      const response = await page.goto(path);
+      assert.equal(response.status(), 200, path);
+      await checkUnhit(page, path);
+    }
+    await page.goto('/catalogue/hostile');
+    await page.locator('tbody a').first().click();
+    await checkUnhit(page, page.url());
+    await page.goto('/policies');
+    await page.getByLabel('Name of the new policy').fill('hostile-built');
+    await page.locator('select[name="server"]').selectOption('hostile');
+    await page.getByRole('button', { name: 'Open the builder' }).click();
+    await page.getByRole('heading', { name: 'Policy hostile-built' }).waitFor();
+    await checkUnhit(page, 'the builder');
+    await page.goto('/servers/hostile');
+    await page.getByText('Remove this server').click();
+    await page.getByRole('button', { name: 'Remove server' }).click();
     await windows.close(page);
   },
 

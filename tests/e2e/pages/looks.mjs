@@ -54,18 +54,18 @@ async function pathsOf(page, approval) {
     health: '/health', 'health-week': '/health/recovery?span=W', 'health-metric': '/health/hrv?span=3M', 'health-all': '/health/recovery?span=All',
     'health-sleep': '/health/sleep', 'health-load': '/health/load', 'health-drivers': '/health/drivers', 'health-compare': '/health/compare',
     activity: '/activity', music: '/activity/music', games: '/activity/games', video: '/activity/video', forums: '/activity/forums', verify: '/audit/verify', catalogue: '/catalogue?words=file',
-    'catalogue-server': '/catalogue/demo', 'catalogue-tool': '/catalogue/demo/send_money', stack: '/stack', tour: '/tour', 'not-found': '/grants/no-such-grant',
+    'catalogue-server': '/catalogue/demo', 'catalogue-tool': '/catalogue/demo/send_money', stack: '/stack', tour: '/tour', 'server-changed': '/servers/weather', 'not-found': '/grants/no-such-grant',
   };
 }
 
 export const tests = {
   async 'every page is accessible and fits, wide and narrow, light and dark'({ windows, agent, link }) {
     const faults = [];
-    const call = agent.call('send_money', { to: 'Katherine', amount: 56 });
+    const call = agent.call('send_money', { to: 'Margaret', amount: 56 });
     const wide = await windows.open();
     await wide.goto('/approvals');
-    await card(wide, 'Katherine').waitFor();
-    const approval = await card(wide, 'Katherine').getByRole('link', { name: 'Details' }).getAttribute('href');
+    await card(wide, 'Margaret').waitFor();
+    const approval = await card(wide, 'Margaret').getByRole('link', { name: 'Details' }).getAttribute('href');
     const paths = await pathsOf(wide, approval);
     await windows.close(wide);
     for (const width of WIDTHS) {

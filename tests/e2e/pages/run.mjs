@@ -6,7 +6,7 @@ import { launch, Windows } from './lib/browser.mjs';
 /// In this order: later files use what earlier ones made.
 const FILES = [
   'sign-in', 'approvals', 'notifications', 'grants', 'consent', 'policies', 'builder', 'servers', 'hostile', 'no-script', 'audit',
-  'accounts', 'health', 'app', 'catalogue', 'tour', 'looks',
+  'accounts', 'health', 'app', 'catalogue', 'story', 'tour', 'looks',
 ];
 
 async function input() {
