@@ -3,6 +3,7 @@
 
 pub mod account;
 mod api;
+mod daily;
 mod history;
 pub mod mirror;
 mod people;
@@ -39,6 +40,7 @@ pub const CONNECTOR: Connector = Connector {
     mirror: Some(&mirror::MIRROR),
     personal: Some(&personal::PERSONAL),
     activity: Some(&ACTIVITY),
+    metrics: Some(&daily::METRICS),
     ..Connector::of(&SERVICE)
 };
 

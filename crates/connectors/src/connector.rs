@@ -8,6 +8,7 @@ use store::records::{Records, RecordsError};
 use crate::account::Account;
 use crate::activity::Activity;
 use crate::app::App;
+use crate::daily_metrics::Metrics;
 use crate::personal::archive::ArchiveImport;
 use crate::resource::{Resource, Template};
 use crate::service::Service;
@@ -49,6 +50,8 @@ pub struct Connector {
     pub apps: &'static [App],
     /// What the mirror says about how the owner spends time.
     pub activity: Option<&'static Activity>,
+    /// Its metrics by local day.
+    pub metrics: Option<&'static Metrics>,
 }
 
 /// Reads daily health data: records, now in microseconds, the days before now or all, units. None where
@@ -182,6 +185,7 @@ impl Connector {
             health: None,
             apps: &[],
             activity: None,
+            metrics: None,
         }
     }
 

@@ -17,6 +17,7 @@ mod coerce;
 mod connector;
 pub mod context;
 pub mod credentials;
+pub mod daily_metrics;
 mod demo;
 pub mod fetch;
 mod gate_stores;

@@ -4,6 +4,7 @@
 pub mod account;
 mod api;
 pub mod archive;
+mod daily;
 mod lists;
 pub mod mirror;
 mod personal;
@@ -45,6 +46,7 @@ pub const CONNECTOR: Connector = Connector {
     archive: Some(&archive::IMPORT),
     personal: Some(&personal::PERSONAL),
     activity: Some(&ACTIVITY),
+    metrics: Some(&daily::METRICS),
     ..Connector::of(&SERVICE)
 };
 

@@ -4,6 +4,7 @@
 pub mod account;
 mod api;
 pub mod archive;
+mod daily;
 mod follow;
 mod list_args;
 mod lists;
@@ -44,6 +45,7 @@ pub const CONNECTOR: Connector = Connector {
     archive: Some(&archive::IMPORT),
     personal: Some(&personal::PERSONAL),
     activity: Some(&ACTIVITY),
+    metrics: Some(&daily::METRICS),
     ..Connector::of(&SERVICE)
 };
 

@@ -3,6 +3,7 @@
 
 pub mod account;
 mod api;
+mod daily;
 mod game_stats;
 mod library;
 pub mod mirror;
@@ -40,6 +41,7 @@ pub const CONNECTOR: Connector = Connector {
     personal: Some(&personal::PERSONAL),
     demo: Some(&personal::DEMO),
     activity: Some(&ACTIVITY),
+    metrics: Some(&daily::METRICS),
     ..Connector::of(&SERVICE)
 };
 

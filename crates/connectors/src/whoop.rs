@@ -65,6 +65,7 @@ pub const CONNECTOR: Connector = Connector {
     demo: Some(&DEMO),
     health: Some(insights::load_health),
     apps: insights::APPS,
+    metrics: Some(&insights::DAILY_METRICS),
     ..Connector::of(&SERVICE)
 };
 

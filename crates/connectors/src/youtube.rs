@@ -4,6 +4,7 @@
 pub mod account;
 mod api;
 pub mod archive;
+mod daily;
 pub mod mirror;
 mod own_lists;
 mod personal;
@@ -41,6 +42,7 @@ pub const CONNECTOR: Connector = Connector {
     archive: Some(&archive::IMPORT),
     personal: Some(&personal::PERSONAL),
     activity: Some(&ACTIVITY),
+    metrics: Some(&daily::METRICS),
     ..Connector::of(&SERVICE)
 };
 

@@ -2,6 +2,7 @@
 //! behaviours, change points, training load, sleep regularity, records. Arithmetic over its arguments;
 //! no IO, no clock, no randomness.
 
+pub mod across;
 pub mod anomaly;
 pub mod baseline;
 pub mod change_point;

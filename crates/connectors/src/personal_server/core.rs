@@ -11,6 +11,7 @@ use super::{MEMBERS, NAME};
 use crate::account::SignIn;
 use crate::arguments::{BadArgument, NoArgs};
 use crate::credentials::check;
+use crate::daily_metrics::tools as daily_metrics;
 use crate::personal::handler::handler;
 use crate::personal::login_status::{LoginState, login_status};
 use crate::personal::{Problem, value};
@@ -52,6 +53,36 @@ const TOOLS: &[Tool] = &[
         reach: Reach::Outside,
         scopes: &[],
         handler: handler!(NAME, status),
+    },
+    Tool {
+        name: "list_daily_metrics",
+        title: "Metrics by day",
+        description: "Every daily metric of the mirrored services, WHOOP too, with unit, better direction, and how many days it has. Values stay here.",
+        effect: Effect::Reads,
+        set: MAIN_SET,
+        reach: Reach::Here,
+        scopes: &[],
+        handler: handler!(NAME, daily_metrics::list),
+    },
+    Tool {
+        name: "relate_daily_metrics",
+        title: "Two metrics of any sources",
+        description: "Whether two daily metrics of any sources go together, with a lag of so many days, such as late listening and the next night: r and slope with intervals, n, effective n, without weekday means; or how many days are missing.",
+        effect: Effect::Reads,
+        set: MAIN_SET,
+        reach: Reach::Here,
+        scopes: &[],
+        handler: handler!(NAME, daily_metrics::relate_two),
+    },
+    Tool {
+        name: "survey_daily_metrics",
+        title: "All pairs of sources",
+        description: "Every pair of daily metrics of two sources at once; a pair is a claim only if it is a discovery among all looks (Benjamini-Hochberg).",
+        effect: Effect::Reads,
+        set: MAIN_SET,
+        reach: Reach::Here,
+        scopes: &[],
+        handler: handler!(NAME, daily_metrics::survey),
     },
 ];
 

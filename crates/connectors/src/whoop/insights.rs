@@ -22,12 +22,21 @@ use crate::{ConnectorContext, ToolCall};
 use daily::DailyData;
 
 pub(super) use apps::APPS;
+use crate::daily_metrics::{Metrics, WholeMetrics};
+
 pub(super) use drivers::{drivers, relation};
 pub(super) use glance::{comparison, review, today};
 pub(super) use health::load_health;
 pub(super) use query::query;
 pub(super) use single_metric::{baseline, records, trend};
 pub(super) use sleep_and_load::{sleep_report, training_load};
+
+/// WHOOP's metrics for comparisons with those of other services.
+pub(super) const DAILY_METRICS: Metrics = Metrics::Whole(WholeMetrics {
+    table: metrics::METRICS,
+    surveyed: metrics::SURVEYED,
+    load: |records, now_us, days| Ok(daily::load(records, now_us, days)?.into_metrics()),
+});
 
 const ENDPOINT: &str = "/insights";
 /// The history that a survey looks at.

@@ -1,6 +1,7 @@
 //! The tools as an agent calls them, on a home of their own, against the sandbox over real HTTP.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
+mod across;
 mod answers;
 mod days;
 mod insights;

@@ -42,6 +42,26 @@ impl RecordsSnapshot<'_> {
         })
     }
 
+    /// The time and the derived form of the results of [`RecordsSnapshot::window`] that have a time.
+    pub fn window_timed(
+        &self,
+        service: &str,
+        kind: &str,
+        window: &Window,
+    ) -> Result<Vec<(i64, String)>> {
+        self.of_series(service, kind, Vec::new(), |db, series| {
+            let mut statement = db.prepare_cached(&window_sql("flat, start_us, id", window))?;
+            let found = statement.query_map(window_values(series, window), |r| {
+                Ok((r.get::<_, Option<i64>>(1)?, r.get::<_, String>(0)?))
+            })?;
+            let timed = found.filter_map(|row| match row {
+                Ok((at_us, flat)) => at_us.map(|at_us| Ok((at_us, flat))),
+                Err(error) => Some(Err(error)),
+            });
+            Ok(timed.collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
     /// The list, or `nothing` if it does not exist.
     pub(super) fn of_series<T>(
         &self,
@@ -91,6 +111,16 @@ impl Records {
     /// Only the derived form of the results of [`Records::window`].
     pub fn window_flat(&self, service: &str, kind: &str, window: &Window) -> Result<Vec<String>> {
         self.snapshot(|snapshot| snapshot.window_flat(service, kind, window))
+    }
+
+    /// The time and the derived form of the results of [`Records::window`] that have a time.
+    pub fn window_timed(
+        &self,
+        service: &str,
+        kind: &str,
+        window: &Window,
+    ) -> Result<Vec<(i64, String)>> {
+        self.snapshot(|snapshot| snapshot.window_timed(service, kind, window))
     }
 
     /// The ids of the results of [`Records::window`].

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use store::records::{Records, RecordsError, RecordsSnapshot, StoredRecord, Window};
 
 use super::metrics::{self, METRICS};
+use crate::daily_metrics::LoadedMetrics;
 use crate::when::{Here, local_date};
 use crate::whoop::days::EVENING_US;
 use crate::whoop::kind::Kind;
@@ -30,6 +31,8 @@ pub(crate) struct DailyData {
     series: BTreeMap<&'static str, Series>,
     pub(crate) sleeps: Vec<SleepSpan>,
     pub(crate) behaviours: Vec<Behaviour>,
+    /// Minutes east of Greenwich by day.
+    pub(super) offsets: Series,
     /// Records that WHOOP has not scored.
     pub(crate) unscored: usize,
 }
@@ -37,6 +40,11 @@ pub(crate) struct DailyData {
 impl DailyData {
     pub(crate) fn series(&self, name: &str) -> Series {
         self.series.get(name).cloned().unwrap_or_default()
+    }
+
+    /// All series by the names of their metrics, and the offsets from UTC.
+    pub(super) fn into_metrics(self) -> LoadedMetrics {
+        LoadedMetrics { series: self.series, offsets: self.offsets }
     }
 
     pub(crate) fn measured(&self) -> Vec<Measured> {
@@ -195,7 +203,8 @@ impl Builder {
         let today =
             local_date(self.here.now_us, self.here.offset_s).map_or(Day::default(), Day::from_date);
         let mut behaviours = behaviours(&stored.journal);
-        behaviours.extend(jet_lag(&Series::from_points(self.offsets)));
+        let offsets = Series::from_points(self.offsets);
+        behaviours.extend(jet_lag(&offsets));
         let series =
             self.points.into_iter().map(|(name, points)| (name, Series::from_points(points)));
         DailyData {
@@ -204,6 +213,7 @@ impl Builder {
             series: series.collect(),
             sleeps: self.sleeps,
             behaviours,
+            offsets,
             unscored: self.unscored,
         }
     }

@@ -46,6 +46,9 @@ pub(crate) const METRICS: &[Metric] = &[
 /// What a glance, a review and a survey show.
 pub(super) const MAIN: &[&str] =
     &[RECOVERY, HRV, RESTING_HEART_RATE, RESPIRATORY_RATE, ASLEEP, STRAIN, WORKOUT_ENERGY];
+/// What may go with the metrics of other services.
+pub(super) const SURVEYED: &[&str] =
+    &[RECOVERY, HRV, RESTING_HEART_RATE, ASLEEP, BEDTIME, STRAIN, WORKOUT_ENERGY];
 /// What a behaviour may affect.
 pub(super) const OUTCOMES: &[&str] = &[RECOVERY, HRV, RESTING_HEART_RATE, ASLEEP];
 /// Where illness and overload show.
