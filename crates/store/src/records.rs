@@ -27,6 +27,7 @@ mod runs;
 mod schema;
 mod series;
 mod sql;
+mod sql_limits;
 mod sync_lock;
 mod upsert;
 mod view;
@@ -39,7 +40,8 @@ pub use record::{
     Upserted, Window,
 };
 pub use reshape::Derived;
-pub use sql::{Cell, QueryLimits, QueryOutput, SqlError};
+pub use sql::{Cell, QueryOutput, SqlError};
+pub use sql_limits::QueryLimits;
 pub use sync_lock::SyncLock;
 pub use view::{Column, ColumnType, View};
 

@@ -7,6 +7,7 @@ use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::types::ValueRef;
 use rusqlite::{Batch, Row as SqlRow, Statement};
 
+use super::sql_limits::{self, QueryLimits};
 use super::{PooledConnection, Records, RecordsError, Result};
 
 /// One value of a result.
@@ -42,24 +43,21 @@ pub enum SqlError {
     Records(#[from] RecordsError),
 }
 
-/// What a query of someone else than the owner may use.
-#[derive(Clone, Copy, Debug)]
-pub struct QueryLimits {
-    /// The views that it may read.
-    pub views: &'static [&'static str],
-    /// Steps of SQLite's machine; a query that needs more is interrupted.
-    pub steps_max: i32,
-}
-
 impl Records {
-    /// Runs one query within limits, as [`Records::sql`] does without.
+    /// Runs one query within limits, as [`Records::sql`] does without. `is_over` ends a query that takes too
+    /// long.
     pub fn sql_within<E: From<SqlError>>(
         &self,
         limits: QueryLimits,
+        is_over: impl FnMut() -> bool + Send + 'static,
         query: &str,
         take: impl FnMut(QueryOutput<'_>) -> std::result::Result<ControlFlow<()>, E>,
     ) -> std::result::Result<(), E> {
-        self.run_sql(Some(limits), query, take)
+        let mut connection =
+            PooledConnection::for_reading(&self.pool.path).map_err(SqlError::from)?;
+        let limited = sql_limits::apply(&mut connection.db, limits, is_over, query);
+        limited.map_err(|e| E::from(sql_error(&e)))?;
+        run_sql(&connection, query, take)
     }
 
     /// Runs one query. `take` receives the columns, then each row, and may stop early. The
@@ -69,53 +67,11 @@ impl Records {
         query: &str,
         take: impl FnMut(QueryOutput<'_>) -> std::result::Result<ControlFlow<()>, E>,
     ) -> std::result::Result<(), E> {
-        self.run_sql(None, query, take)
-    }
-
-    fn run_sql<E: From<SqlError>>(
-        &self,
-        limits: Option<QueryLimits>,
-        query: &str,
-        mut take: impl FnMut(QueryOutput<'_>) -> std::result::Result<ControlFlow<()>, E>,
-    ) -> std::result::Result<(), E> {
         let mut connection =
             PooledConnection::for_reading(&self.pool.path).map_err(SqlError::from)?;
         let refused = |e: rusqlite::Error| E::from(sql_error(&e));
-        match limits {
-            None => connection.db.authorizer(Some(allow_reading)).map_err(refused)?,
-            Some(limits) => {
-                let allow = move |context: AuthContext<'_>| allow_views(limits.views, context);
-                connection.db.authorizer(Some(allow)).map_err(refused)?;
-                // The first call of the handler is the end of the query.
-                let stop = Some(|| true);
-                connection.db.progress_handler(limits.steps_max, stop).map_err(refused)?;
-            }
-        }
-        let mut statements = Batch::new(&connection.db, query);
-        let mut statement = match statements.next().map_err(refused)? {
-            Some(statement) if statement.readonly() && statement.column_count() > 0 => statement,
-            _ => return Err(SqlError::NotAQuery.into()),
-        };
-        // Running only the first of several would hide that the others were ignored.
-        if !matches!(statements.next(), Ok(None)) {
-            return Err(SqlError::MultipleStatements.into());
-        }
-        let columns = columns(&statement);
-        if take(QueryOutput::Columns(&columns))?.is_break() {
-            return Ok(());
-        }
-        let mut rows = statement.query([]).map_err(refused)?;
-        let mut cells = Vec::with_capacity(columns.len());
-        while let Some(row) = rows.next().map_err(refused)? {
-            cells.clear();
-            for at in 0..columns.len() {
-                cells.push(cell(row, at).map_err(refused)?);
-            }
-            if take(QueryOutput::Row(&cells))?.is_break() {
-                break;
-            }
-        }
-        Ok(())
+        connection.db.authorizer(Some(allow_reading)).map_err(refused)?;
+        run_sql(&connection, query, take)
     }
 
     /// The available views, each with its columns.
@@ -134,32 +90,52 @@ impl Records {
     }
 }
 
+/// Runs one query on a connection that was prepared for it.
+fn run_sql<E: From<SqlError>>(
+    connection: &PooledConnection,
+    query: &str,
+    mut take: impl FnMut(QueryOutput<'_>) -> std::result::Result<ControlFlow<()>, E>,
+) -> std::result::Result<(), E> {
+    let refused = |e: rusqlite::Error| E::from(sql_error(&e));
+    let mut statements = Batch::new(&connection.db, query);
+    let mut statement = match statements.next().map_err(refused)? {
+        Some(statement) if statement.readonly() && statement.column_count() > 0 => statement,
+        _ => return Err(SqlError::NotAQuery.into()),
+    };
+    // Running only the first of several would hide that the others were ignored.
+    if !matches!(statements.next(), Ok(None)) {
+        return Err(SqlError::MultipleStatements.into());
+    }
+    let columns = columns(&statement);
+    if take(QueryOutput::Columns(&columns))?.is_break() {
+        return Ok(());
+    }
+    let mut rows = statement.query([]).map_err(refused)?;
+    let mut cells = Vec::with_capacity(columns.len());
+    while let Some(row) = rows.next().map_err(refused)? {
+        cells.clear();
+        for at in 0..columns.len() {
+            cells.push(cell(row, at).map_err(refused)?);
+        }
+        if take(QueryOutput::Row(&cells))?.is_break() {
+            break;
+        }
+    }
+    Ok(())
+}
+
 fn columns(statement: &Statement<'_>) -> Vec<String> {
     statement.column_names().map(str::to_owned).collect()
 }
 
 /// Only reading: no writing, no other files, no settings.
-fn allow_reading(context: AuthContext<'_>) -> Authorization {
+pub(super) fn allow_reading(context: AuthContext<'_>) -> Authorization {
     match context.action {
         AuthAction::Select
         | AuthAction::Read { .. }
         | AuthAction::Function { .. }
         | AuthAction::Recursive => Authorization::Allow,
         _ => Authorization::Deny,
-    }
-}
-
-/// Reading from these views only: the tables behind them are read through them, and nothing else is.
-fn allow_views(views: &[&str], context: AuthContext<'_>) -> Authorization {
-    let is_view = |name: &str| views.contains(&name);
-    match context.action {
-        // Without a column only rows are counted.
-        AuthAction::Read { table_name, .. }
-            if !is_view(table_name) && !context.accessor.is_some_and(is_view) =>
-        {
-            Authorization::Deny
-        }
-        _ => allow_reading(context),
     }
 }
 
@@ -185,7 +161,7 @@ fn sql_error(error: &rusqlite::Error) -> SqlError {
         Error::SqliteFailure(code, words) => match code.code {
             ErrorCode::AuthorizationForStatementDenied => SqlError::NotAQuery,
             ErrorCode::OperationInterrupted => SqlError::TooLong,
-            ErrorCode::Unknown | ErrorCode::TypeMismatch => {
+            ErrorCode::Unknown | ErrorCode::TypeMismatch | ErrorCode::TooBig => {
                 SqlError::Invalid(words.clone().unwrap_or_else(|| error.to_string()))
             }
             _ => SqlError::Records(rusqlite::Error::SqliteFailure(*code, words.clone()).into()),

@@ -14,7 +14,8 @@ use crate::whoop::problem::WhoopProblem;
 const ROWS_MAX: usize = 1_000;
 const ROWS_DEFAULT: usize = 100;
 const BYTES_MAX: usize = 64 * 1024;
-/// A fraction of a second for SQLite.
+const LASTS_US_MAX: u64 = 2_000_000;
+/// A fraction of a second for SQLite, where no function does much.
 const STEPS_MAX: i32 = 20_000_000;
 const VIEWS: &[&str] = &[
     "whoop_cycles",
@@ -53,7 +54,10 @@ pub(crate) async fn query(
     let mut result = QueryResult { columns: Vec::new(), rows: Vec::new(), truncated: false };
     let mut bytes = 0;
     let limits = QueryLimits { views: VIEWS, steps_max: STEPS_MAX };
-    let ran = call.ctx.records.sql_within(limits, &args.sql, |output| {
+    let clock = call.ctx.clock.clone();
+    let end_us = clock.now().steady_us.saturating_add(LASTS_US_MAX);
+    let is_over = move || clock.now().steady_us >= end_us;
+    let ran = call.ctx.records.sql_within(limits, is_over, &args.sql, |output| {
         match output {
             QueryOutput::Columns(columns) => result.columns = columns.to_vec(),
             QueryOutput::Row(cells) => {

@@ -103,6 +103,27 @@ async fn a_query_reads_the_whoop_views_and_nothing_else() {
         "attach database 'x' as y",
         "select 1; select 2",
         endless,
+        // A table expression with the name of a view must not pass for the view.
+        "with whoop_cycles as (select raw from record) select * from whoop_cycles",
+        "with WHOOP_CYCLES as materialized (select flat from record) select * from whoop_cycles",
+        "with hidden_whoop_cycles as (select flat from record) select * from hidden_whoop_cycles",
+        "with hidden__whoop_cycles as (select flat from record) select * from hidden__whoop_cycles",
+        "select (with whoop_sleeps as (select service from series) select max(service) from whoop_sleeps)",
+        "select * from main.record",
+        "select * from temp.sqlite_master",
+        "select * from hidden_whoop_cycles",
+        "select * from pragma_table_info('record')",
+        "select load_extension('x')",
+        "create temp view x as select * from record",
+        "vacuum into 'x'",
+        "explain select * from record",
+        // Memory in one step.
+        "select length(zeroblob(1000000000))",
+        "select length(randomblob(100000000))",
+        "select length(printf('%.*c', 200000000, 'x'))",
+        "select length(replace(hex(zeroblob(30000)), '0', hex(zeroblob(30000))))",
+        "with recursive n(b) as (select zeroblob(60000) union all select b || b from n) select 1 from n",
+        "select max(length(hex(a.id || b.id || c.id || d.id))) from whoop_cycles a, whoop_cycles b, whoop_cycles c, whoop_cycles d, whoop_sleeps e, whoop_sleeps f",
     ] {
         let answer = fixture.call("query_whoop", ask(refused)).await;
         assert_eq!(code(&answer), "VALIDATION_ERROR", "{refused}: {answer}");
