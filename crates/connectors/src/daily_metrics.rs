@@ -72,6 +72,16 @@ impl SourceSeries {
         full_name(self.connector, self.metric)
     }
 
+    /// The same metric with other values.
+    fn with(&self, series: Series) -> SourceSeries {
+        SourceSeries {
+            connector: self.connector,
+            metric: self.metric,
+            series,
+            is_surveyed: self.is_surveyed,
+        }
+    }
+
     fn tested(&self) -> SourceMetric {
         let measured = Measured { metric: *self.metric, series: self.series.clone() };
         SourceMetric { name: self.name(), tested: measured.tested() }

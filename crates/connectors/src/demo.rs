@@ -54,6 +54,7 @@ const TOOLS: &[Tool] = &[
         set: MAIN_SET,
         reach: Reach::Here,
         scopes: &[],
+        aggregates: false,
         handler: handler!(list_notes),
     },
     Tool {
@@ -64,6 +65,7 @@ const TOOLS: &[Tool] = &[
         set: MAIN_SET,
         reach: Reach::Here,
         scopes: &[],
+        aggregates: false,
         handler: handler!(add_note),
     },
     Tool {
@@ -74,6 +76,7 @@ const TOOLS: &[Tool] = &[
         set: MAIN_SET,
         reach: Reach::Here,
         scopes: &[],
+        aggregates: false,
         handler: handler!(delete_note),
     },
     Tool {
@@ -84,6 +87,7 @@ const TOOLS: &[Tool] = &[
         set: MAIN_SET,
         reach: Reach::Here,
         scopes: &[],
+        aggregates: false,
         handler: handler!(send_money),
     },
 ];

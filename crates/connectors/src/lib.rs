@@ -117,25 +117,40 @@ pub fn prepare(records: &Records) -> Result<(), RecordsError> {
     mirrors().try_for_each(|mirror| mirror.prepare(records))
 }
 
+/// Whether the built-in server of this name declares that a tool honours `aggregate_only`.
+pub fn aggregates(server: &str, tool: &str) -> bool {
+    connector(server).and_then(|own| own.tool(tool)).is_some_and(|tool| tool.aggregates)
+}
+
 /// Runs one admitted call.
 pub async fn run(
-    _admitted: &Admitted,
+    admitted: &Admitted,
     tool: &Tool,
     call: ToolCall<'_>,
     arguments: &Map<String, Value>,
 ) -> Answer {
+    let bound = admitted.bound();
+    // The policy denies such a call; this is for the day on which it does not.
+    if bound.is_some() && !tool.aggregates {
+        let words = format!("{} cannot answer with aggregates only", tool.name);
+        return Answer::Failed { code: "aggregate_only", words };
+    }
+    let call = ToolCall { bound, ..call };
     call.ctx.prepare_once(prepare);
     (tool.handler.run)(call, arguments).await
 }
 
 /// Reads one admitted resource, with its media type; none when the server has no such address.
 pub async fn read(
-    _admitted: &Admitted,
+    admitted: &Admitted,
     ctx: &ConnectorContext,
     caller: &Caller,
     connector: &Connector,
     uri: &str,
 ) -> Option<(Contents, &'static str)> {
+    if admitted.bound().is_some() {
+        return None;
+    }
     ctx.prepare_once(prepare);
     resource::read(ctx, caller, connector.resources, connector.templates, uri).await
 }

@@ -80,6 +80,7 @@ const fn row(
         set: MAIN_SET,
         reach: Reach::Here,
         scopes: &[],
+        aggregates: false,
         handler,
     }
 }

@@ -79,7 +79,17 @@ const fn tool(
     scopes: &'static [&'static str],
     handler: Handler,
 ) -> Tool {
-    Tool { name, title, description, effect, set: MAIN_SET, reach: Reach::Outside, scopes, handler }
+    Tool {
+        name,
+        title,
+        description,
+        effect,
+        set: MAIN_SET,
+        reach: Reach::Outside,
+        scopes,
+        aggregates: false,
+        handler,
+    }
 }
 
 const MINE: &[&str] = &["mysubreddits"];

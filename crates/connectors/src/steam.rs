@@ -76,6 +76,7 @@ const fn reads(
         set: MAIN_SET,
         reach: Reach::Outside,
         scopes: &[],
+        aggregates: false,
         handler,
     }
 }

@@ -111,7 +111,7 @@ impl Fixture {
         let arguments = arguments.as_object().unwrap();
         let caller = &Caller::of_grant("alice");
         let answer = (tool.handler.run)(
-            ToolCall { ctx: &self.ctx, caller, on_progress: None, gate: None },
+            ToolCall { ctx: &self.ctx, caller, on_progress: None, gate: None, bound: None },
             arguments,
         )
         .await;

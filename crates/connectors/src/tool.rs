@@ -5,6 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use insights::BlockLength;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
@@ -24,6 +25,9 @@ pub struct Tool {
     pub reach: Reach,
     /// What the owner must have granted for it to work.
     pub scopes: &'static [&'static str],
+    /// It honours `aggregate_only`: with a bound it answers from means of whole blocks of days alone, or its
+    /// answer has no data of any day.
+    pub aggregates: bool,
     pub(crate) handler: Handler,
 }
 
@@ -94,6 +98,8 @@ pub struct ToolCall<'a> {
     pub gate: Option<&'a GateStores>,
     /// Receives the progress of long work, where the caller wants it.
     pub on_progress: Option<sync::OnProgress<'a>>,
+    /// Only means of whole blocks of this length may leave. Set from the permit, whatever the caller says.
+    pub bound: Option<BlockLength>,
 }
 
 pub type AnswerFuture<'a> = Pin<Box<dyn Future<Output = Answer> + Send + 'a>>;

@@ -32,7 +32,11 @@ pub(crate) fn walk(entry: &Entry, policy: &PolicyText, zone: &TimeZone) -> Optio
             session: Some(entry.session.as_str()).filter(|session| !session.is_empty()),
             client: Some(entry.client.as_str()).filter(|client| !client.is_empty()),
         },
-        tool: ToolFacts { server: Some(&entry.server), ..ToolFacts::default() },
+        tool: ToolFacts {
+            server: Some(&entry.server),
+            aggregates: connectors::aggregates(&entry.server, &entry.subject),
+            ..ToolFacts::default()
+        },
         time: policy_time(&entry.time, zone)?,
     };
     let document: serde_json::Value = serde_json::from_str(&policy.source).unwrap_or_default();

@@ -117,6 +117,11 @@ impl Builtin {
         Ok(())
     }
 
+    /// Whether a tool honours `aggregate_only`.
+    pub(crate) fn aggregates(&self, tool: &str) -> bool {
+        self.connector.tool(tool).is_some_and(|tool| tool.aggregates)
+    }
+
     fn tools(&self) -> &str {
         self.tools.get_or_init(|| describe::tools(self.connector, &self.visible).to_string())
     }
@@ -157,6 +162,8 @@ impl Builtin {
                     caller: call.caller,
                     gate: self.gate.as_deref(),
                     on_progress: Some(on_progress),
+                    // The permit decides.
+                    bound: None,
                 };
                 run_tool(call.admitted, tool, tool_call, arguments).await
             }

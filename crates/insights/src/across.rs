@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::correlation::{Correlation, correlation};
+use crate::correlation::{Correlation, correlation, correlation_of_blocks};
 use crate::discovery::{FALSE_SHARE_MAX, adjust};
 use crate::finding::{Finding, Shortfall};
 use crate::series::Series;
@@ -62,10 +62,22 @@ pub struct RelatedPairs {
 
 /// Looks at every pair and keeps the discoveries.
 pub fn relate<'a>(looks: impl IntoIterator<Item = Look<'a>>) -> RelatedPairs {
+    relate_by(correlation, looks)
+}
+
+/// The same for series of block means.
+pub fn relate_blocks<'a>(looks: impl IntoIterator<Item = Look<'a>>) -> RelatedPairs {
+    relate_by(correlation_of_blocks, looks)
+}
+
+fn relate_by<'a>(
+    correlate: fn(&Series, &Series, i32) -> Finding<Correlation>,
+    looks: impl IntoIterator<Item = Look<'a>>,
+) -> RelatedPairs {
     let (mut found, mut short) = (Vec::new(), Vec::new());
     for look in looks {
         let (x, y) = (look.x.name.clone(), look.y.name.clone());
-        match correlation(&look.x.tested, &look.y.tested, look.lag_days) {
+        match correlate(&look.x.tested, &look.y.tested, look.lag_days) {
             Finding::Found(correlation) => found.push(RelatedPair { x, y, correlation, q: 1.0 }),
             Finding::NotEnoughData(shortfall) => {
                 short.push(ShortPair { x, y, lag_days: look.lag_days, shortfall });

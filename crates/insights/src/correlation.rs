@@ -31,15 +31,18 @@ pub struct Correlation {
 
 /// Correlates `x` with `y` `lag` days later.
 pub fn correlation(x: &Series, y: &Series, lag: i32) -> Finding<Correlation> {
-    let (x, y) = (x.without_weekday_means(), y.without_weekday_means());
-    let pairs = x.pairs(&y, lag);
+    correlate(&x.without_weekday_means(), &y.without_weekday_means(), lag, "days with both")
+}
+
+/// Correlates the means of blocks, which have no weekly rhythm. Lags are counted in blocks.
+pub fn correlation_of_blocks(x: &Series, y: &Series, lag: i32) -> Finding<Correlation> {
+    correlate(x, y, lag, "blocks with both")
+}
+
+fn correlate(x: &Series, y: &Series, lag: i32, counted: &'static str) -> Finding<Correlation> {
+    let pairs = x.pairs(y, lag);
     if pairs.len() < PAIRS_MIN {
-        return Finding::not_enough_for(
-            "days with both",
-            pairs.len(),
-            PAIRS_MIN,
-            pairs_for(USUAL_R),
-        );
+        return Finding::not_enough_for(counted, pairs.len(), PAIRS_MIN, pairs_for(USUAL_R));
     }
     // Memory is measured on the days of the pairs.
     let x = Series::from_points(pairs.iter().map(|pair| (pair.day, pair.x)));

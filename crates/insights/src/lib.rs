@@ -5,6 +5,7 @@
 pub mod across;
 pub mod anomaly;
 pub mod baseline;
+pub mod blocks;
 pub mod change_point;
 pub mod chart;
 pub mod correlation;
@@ -27,6 +28,7 @@ mod testing;
 pub mod trend;
 pub mod words;
 
+pub use blocks::BlockLength;
 pub use day::Day;
 pub use finding::{Finding, Interval, Shortfall};
 pub use metric::{Better, Metric, Unit, Units};

@@ -72,6 +72,8 @@ pub struct ToolFacts<'a> {
     pub category: Option<&'a str>,
     pub risk: Option<&'a str>,
     pub definition: Definition,
+    /// Its server declares that it honours `aggregate_only`. Only built-in servers do.
+    pub aggregates: bool,
 }
 
 /// How a tool's definition compares with the one the owner accepted.

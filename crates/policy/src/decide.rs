@@ -11,7 +11,7 @@ use crate::explain::{Finding, May, Recorder, Silent, Step, Trace};
 use crate::limits::Limit;
 use crate::names::Name;
 use crate::pointer;
-use crate::policy::{Found, Policy, hide_pointer};
+use crate::policy::{AGGREGATE_ONLY, Found, Policy, hide_pointer};
 use crate::predict::{ArgumentRules, Prediction};
 use crate::reached::{ReachedRule, ReachedRules};
 use crate::truth_value::TruthValue;
@@ -81,12 +81,13 @@ impl<'w, R: Recorder> Walk<'w, R> {
         (verdict, self.recorder)
     }
 
-    /// The order of the language: hidden, entry or default, `require`, `deny_if`, definition, approvals,
-    /// limits. Denials come before approvals, and amounts that cannot be counted deny even then.
+    /// The order of the language: hidden, entry or default, `require`, `deny_if`, `aggregate_only`,
+    /// definition, approvals, limits. Denials come before approvals, and amounts that cannot be counted deny even then.
     fn order(&mut self) -> Flow<Verdict> {
         let entry = self.entry()?;
         self.require(entry)?;
         self.deny_if(entry)?;
+        let aggregate_days = self.aggregate_only()?;
         self.definition(entry)?;
         let ask = self.approval(entry);
         let holds = self.limits(entry)?;
@@ -98,7 +99,7 @@ impl<'w, R: Recorder> Walk<'w, R> {
             }
             None => (Decision::Allow, self.allowing_rule(entry)),
         };
-        Flow::Continue(Verdict { decision, rule, holds, effects, warning: None })
+        Flow::Continue(Verdict { decision, rule, holds, effects, warning: None, aggregate_days })
     }
 
     fn allowing_rule(&mut self, entry: Option<&Entry>) -> Arc<str> {
@@ -213,6 +214,7 @@ impl<'w, R: Recorder> Walk<'w, R> {
         };
         self.require(entry)?;
         self.deny_if(entry)?;
+        self.aggregate_only()?;
         self.definition(entry)?;
         self.limits(entry).map_continue(drop)
     }
@@ -277,6 +279,22 @@ impl<'w, R: Recorder> Walk<'w, R> {
             ),
             _ => format!("{subject} is denied because {words}"),
         }
+    }
+
+    /// Where only aggregates may leave, a subject that does not declare that it honours the bound is denied.
+    fn aggregate_only(&mut self) -> Flow<Option<u32>> {
+        let Some(days) = self.policy.aggregate_days else { return Flow::Continue(None) };
+        if matches!(self.call.subject, Subject::Tool(_)) && self.call.tool.aggregates {
+            self.note(AGGREGATE_ONLY, "whether it honours the bound", Finding::Matches);
+            return Flow::Continue(Some(days));
+        }
+        self.note(AGGREGATE_ONLY, "whether it honours the bound", Finding::Denies);
+        let reason = format!(
+            "{} is denied because only aggregates of at least {days} days may leave this server; \
+             call a tool that says in its description that it honours `aggregate_only`",
+            self.described()
+        );
+        Flow::Break(deny(Code::DeniedByRule, AGGREGATE_ONLY, reason))
     }
 
     fn definition(&mut self, entry: Option<&Entry>) -> Flow<()> {

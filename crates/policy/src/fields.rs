@@ -38,6 +38,8 @@ pub(crate) const WINDOWS: &[&str] = &["second", "minute", "hour", "day"];
 pub(crate) const VIA: &[&str] = &["owner", "client"];
 /// The decisions, and the action that leads to `ask`.
 pub(crate) const EXPECTATIONS: &[&str] = &["allow", "deny", "ask", "hide", "require_approval"];
+/// The longest block of days that aggregates are made of.
+const AGGREGATE_DAYS_MAX: u64 = 448;
 const DEFINITIONS: &[&str] = &["unchanged", "changed", "new", "conflict"];
 const WEEKDAYS: &[&str] =
     &["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
@@ -72,6 +74,11 @@ pub(crate) static POLICY: Object = Object {
         optional("resources", Shape::Named(&ENTRY), "resources by URI or glob; `{}` allows"),
         optional("prompts", Shape::Named(&ENTRY), "prompts by exact name or glob; `{}` allows"),
         optional("on_change", Shape::Word(ON_CHANGE), ON_CHANGE_WORDS),
+        optional(
+            "aggregate_only",
+            Shape::Whole(AGGREGATE_DAYS_MAX),
+            "only aggregates of at least so many days leave; tools that cannot aggregate, resources and prompts are denied",
+        ),
         optional(
             "server_requests",
             Shape::List(&Shape::Word(SERVER_REQUESTS)),
@@ -205,6 +212,11 @@ pub(crate) static TEST: Object = Object {
         optional("time", Shape::Object(&TIME), "when; Monday at 12 unless said"),
         optional("category", Shape::Text, "`tool.category`; missing unless said"),
         optional("risk", Shape::Text, "`tool.risk`; missing unless said"),
+        optional(
+            "aggregates",
+            Shape::Bool,
+            "whether the server declares that the tool honours `aggregate_only`; false unless said",
+        ),
         optional(
             "definition",
             Shape::Word(DEFINITIONS),

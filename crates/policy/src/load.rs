@@ -97,6 +97,7 @@ fn compile(root: &Node, loader: &mut Loader) -> Policy {
         resources,
         prompts,
         on_change: root.text_of("on_change").and_then(OnChange::from_name).unwrap_or_default(),
+        aggregate_days: aggregate_days(root.get("aggregate_only")),
         server_requests: server_requests(root.get("server_requests")),
         redacts,
         tests: selftest::compile(root.get("tests"), loader),
@@ -111,6 +112,13 @@ fn compile_hide(node: Option<&Node>, spellings: Spellings, loader: &mut Loader) 
     check_patterns(&texts, &positions, |index| pointer::item("/hide", index), loader);
     // Patterns of this list may overlap; each of them hides.
     NamePatterns::new(&texts, spellings).0
+}
+
+fn aggregate_days(node: Option<&Node>) -> Option<u32> {
+    // The shape is checked; a number that does not fit would be the strictest bound.
+    node.map(|node| {
+        shape::whole(node).and_then(|days| u32::try_from(days).ok()).unwrap_or(u32::MAX)
+    })
 }
 
 fn server_requests(node: Option<&Node>) -> Vec<ServerRequest> {

@@ -11,6 +11,9 @@ use crate::section::{NamePatterns, Section};
 use crate::selftest::SelfTest;
 use crate::verdict::Effects;
 
+/// JSON pointer of the field.
+pub(crate) const AGGREGATE_ONLY: &str = "/aggregate_only";
+
 /// A compiled policy.
 pub struct Policy {
     pub(crate) source: String,
@@ -24,6 +27,8 @@ pub struct Policy {
     pub(crate) resources: Section,
     pub(crate) prompts: Section,
     pub(crate) on_change: OnChange,
+    /// Only aggregates of at least so many days may leave.
+    pub(crate) aggregate_days: Option<u32>,
     pub(crate) server_requests: Vec<ServerRequest>,
     pub(crate) redacts: bool,
     pub(crate) tests: Vec<SelfTest>,
@@ -94,6 +99,11 @@ impl Policy {
             Found::Doubtful(_) => true,
             Found::Nothing => self.allows_unnamed,
         }
+    }
+
+    /// The days of the smallest aggregate that may leave, if only aggregates may.
+    pub fn aggregate_days(&self) -> Option<u32> {
+        self.aggregate_days
     }
 
     /// What happens when a definition differs from the accepted one.

@@ -7,7 +7,7 @@ use crate::pointer;
 use crate::policy::Policy;
 use crate::problem::{Complaint, Position, Problem};
 use crate::shape::whole;
-use crate::tree::{BOUNDS, Node};
+use crate::tree::{BOUNDS, Node, NodeValue};
 
 /// One test, with defaults filled in.
 #[derive(Debug)]
@@ -25,6 +25,7 @@ pub(crate) struct SelfTest {
     category: Option<String>,
     risk: Option<String>,
     definition: Definition,
+    aggregates: bool,
     time: LocalTime,
     expected: String,
     rule: Option<String>,
@@ -102,6 +103,7 @@ impl SelfTest {
                 risk: self.risk.as_deref(),
                 definition: self.definition,
                 server: None,
+                aggregates: self.aggregates,
             },
             time: self.time,
         };
@@ -146,6 +148,7 @@ fn compile_test(node: &Node, index: usize, loader: &mut Loader) -> Option<SelfTe
         category: own("category"),
         risk: own("risk"),
         definition: read_definition(node),
+        aggregates: node.get("aggregates").is_some_and(|node| node.value == NodeValue::Bool(true)),
         time: read_time(node.get("time")),
         expected: read_expected(node.text_of("expect")?),
         rule: own("rule"),

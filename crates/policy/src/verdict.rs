@@ -15,6 +15,7 @@ pub struct Verdict {
     pub(crate) holds: Vec<Hold>,
     pub(crate) effects: Effects,
     pub(crate) warning: Option<String>,
+    pub(crate) aggregate_days: Option<u32>,
 }
 
 impl Verdict {
@@ -27,7 +28,14 @@ impl Verdict {
     }
 
     pub(crate) fn refusing(decision: Decision, rule: Arc<str>) -> Verdict {
-        Verdict { decision, rule, holds: Vec::new(), effects: Effects::default(), warning: None }
+        Verdict {
+            decision,
+            rule,
+            holds: Vec::new(),
+            effects: Effects::default(),
+            warning: None,
+            aggregate_days: None,
+        }
     }
 
     pub fn decision(&self) -> &Decision {
@@ -51,6 +59,11 @@ impl Verdict {
 
     pub fn effects(&self) -> &Effects {
         &self.effects
+    }
+
+    /// The server may answer only with aggregates of at least so many days.
+    pub fn aggregate_days(&self) -> Option<u32> {
+        self.aggregate_days
     }
 
     /// A warning for the owner that did not decide the call.

@@ -176,10 +176,10 @@ impl Ledger {
         let request = Request { verdict, facts, held: None, continues: None };
         Ok(match self.shared.judge_soon(&request)? {
             (Judged::Admitted { seq, at }, Some(result)) => {
-                let permit = Permit::new(&self.shared, seq, at);
+                let permit = Permit::new(&self.shared, seq, at).bounded_by(verdict);
                 GroupedAdmission::Pending(PendingPermit::new(permit, &self.shared, result))
             }
-            (judged, _) => GroupedAdmission::Now(self.admission(judged, None)),
+            (judged, _) => GroupedAdmission::Now(self.admission(judged, verdict, None)),
         })
     }
 
@@ -218,18 +218,18 @@ impl Ledger {
     ) -> Result<Admission, LedgerError> {
         let request = Request { verdict, facts, held: Some(waiting.seq), continues: None };
         let judged = self.shared.with_lock(|locked| locked.judge(&request))?;
-        Ok(self.admission(judged, Some(waiting)))
+        Ok(self.admission(judged, verdict, Some(waiting)))
     }
 
     fn judge(&self, request: &Request<'_>) -> Result<Admission, LedgerError> {
         let judged = self.shared.with_lock(|locked| locked.judge(request))?;
-        Ok(self.admission(judged, None))
+        Ok(self.admission(judged, request.verdict, None))
     }
 
-    fn admission(&self, judged: Judged, held: Option<HeldCall>) -> Admission {
+    fn admission(&self, judged: Judged, verdict: &Verdict, held: Option<HeldCall>) -> Admission {
         match (judged, held) {
             (Judged::Admitted { seq, at }, _) => {
-                Admission::Permit(Permit::new(&self.shared, seq, at))
+                Admission::Permit(Permit::new(&self.shared, seq, at).bounded_by(verdict))
             }
             (Judged::Denied(denial), _) => Admission::Denied(denial),
             (Judged::Asked { seq, denial }, _) => Admission::Asked(HeldCall { seq, denial }),

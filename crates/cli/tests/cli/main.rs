@@ -8,6 +8,7 @@
 )]
 
 mod accounts;
+mod aggregates;
 mod archives;
 mod catalog;
 mod cli_test;

@@ -49,7 +49,7 @@ fn call(test: &CliTest, tool: &str, arguments: &Value) -> Value {
 #[test]
 fn the_environment_selects_the_profile() {
     let mut test = CliTest::new();
-    assert_eq!(names(&test).len(), 90);
+    assert_eq!(names(&test).len(), 93);
     test.set("MCP_EXTRA_ALLOWED_TOOLS", "add, nothing_like_this");
     test.set("MCP_TOOL_PROFILE", "safe");
     let safe = names(&test);
@@ -137,7 +137,7 @@ fn the_command_line_does_what_the_tools_do() {
     let steam = stand(&mut test, "steam", Config::steam(7, 20, now_us()));
     let profiles = test.succeed(&["personal", "profiles", "--json"]).json();
     let counts: Vec<&Value> = profiles.as_array().unwrap().iter().map(|p| &p["count"]).collect();
-    assert_eq!(counts, [&json!(90), &json!(23), &json!(2)]);
+    assert_eq!(counts, [&json!(93), &json!(23), &json!(2)]);
     let status = test.succeed(&["personal", "status"]).stdout;
     assert!(status.contains("Steam: connected") && status.contains("tollgate connect reddit"));
     let games = steam.control().records("game").unwrap().len();
@@ -220,7 +220,7 @@ fn a_gate_shows_the_profile_that_the_environment_selects() {
         let answer: Value = serde_json::from_str(&answer.body).unwrap();
         answer["result"]["tools"].as_array().unwrap_or_else(|| panic!("{answer}")).len()
     };
-    assert_eq!(count(&test), 90);
+    assert_eq!(count(&test), 93);
     test.set("MCP_TOOL_PROFILE", "safe");
     test.set("MCP_EXTRA_ALLOWED_TOOLS", "add,nothing_like_this");
     assert_eq!(count(&test), 24);

@@ -143,7 +143,7 @@ fn whoop_works_over_stdio_without_a_grant_or_a_registration() {
     assert_eq!(greeting["serverInfo"]["version"], env!("CARGO_PKG_VERSION"));
     assert!(greeting["capabilities"]["resources"].is_object());
     let tools = answer(&printed.stdout, 1)["result"]["tools"].as_array().unwrap().clone();
-    assert_eq!(tools.len(), 28, "{tools:?}");
+    assert_eq!(tools.len(), 29, "{tools:?}");
     for tool in &tools {
         assert_eq!(tool["outputSchema"]["type"], "object", "{}", tool["name"]);
         assert!(tool["annotations"]["readOnlyHint"].is_boolean(), "{}", tool["name"]);
@@ -190,7 +190,7 @@ fn tool_sets_are_selected_by_name() {
     };
     let (main, both) = (names(&[]), names(&["--tools", "main,classic"]));
     assert!(main.iter().all(|name| both.contains(name)));
-    assert_eq!((main.len(), both.len()), (28, 44));
+    assert_eq!((main.len(), both.len()), (29, 45));
     assert_eq!(names(&["--tools", "get_whoop_profile"]), ["get_whoop_profile"]);
     let printed = test.run(&["stdio", "whoop", "--tools", "clasic"]);
     assert_eq!(printed.code, 2);

@@ -1,8 +1,11 @@
 //! Tools over the metrics of all sources: which there are, how two go together, and all pairs at once.
 
-use insights::across::{Look, RelatedPair, RelatedPairs, ShortPair, relate};
-use insights::correlation::{Correlation, correlation};
-use insights::{Better, Day, Finding, Series, Unit};
+use insights::across::{
+    Look, RelatedPair, RelatedPairs, ShortPair, SourceMetric, relate, relate_blocks,
+};
+use insights::blocks::{block_means, block_series};
+use insights::correlation::{Correlation, correlation, correlation_of_blocks};
+use insights::{Better, BlockLength, Day, Finding, Unit};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -65,11 +68,23 @@ struct CoveredMetric {
 
 pub(crate) async fn list(call: ToolCall<'_>, _: NoArgs) -> Result<Json<MetricList>, Problem> {
     let found = load(call, None, |_| true)?;
-    let covered = |own: &SourceSeries| CoveredMetric {
-        info: info(own),
-        n: own.series.n(),
-        from: own.series.first_day(),
-        to: own.series.last_day(),
+    let covered = |own: &SourceSeries| match call.bound {
+        None => CoveredMetric {
+            info: info(own),
+            n: own.series.n(),
+            from: own.series.first_day(),
+            to: own.series.last_day(),
+        },
+        Some(bound) => {
+            let (begin, until) = (Day::from_number(0), found.today.plus(-1));
+            let blocks = block_means(&own.series, bound, begin, until);
+            CoveredMetric {
+                info: info(own),
+                n: blocks.iter().map(|block| block.n).sum(),
+                from: blocks.first().map(|block| block.from),
+                to: blocks.last().map(|block| block.to),
+            }
+        }
     };
     Ok(Json(MetricList {
         today: found.today,
@@ -99,6 +114,10 @@ pub(crate) struct RelatedMetrics {
     y: SourceMetricInfo,
     /// Without weekday means. HRV is the logarithm.
     relation: Finding<Correlation>,
+    /// Where only aggregates may leave, `n` counts blocks of so many days instead of days.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "i32")]
+    block_days: Option<i32>,
     /// One look. Of twenty pairs without a relation, one has a p below 5 %.
     looks: usize,
     days_are_local: bool,
@@ -124,11 +143,19 @@ pub(crate) async fn relate_two(
     let (Some(x), Some(y)) = (of(&args.x), of(&args.y)) else {
         return Err(invalid("a metric is missing"));
     };
-    let tested = |own: &SourceSeries| own.tested().tested.last_days(found.today, days);
+    if call.bound.is_some() && lag != 0 {
+        return Err(invalid("`lag_days` must be 0, because only aggregates may leave"));
+    }
+    let (x_values, y_values) = (tested(call, &found, x, days), tested(call, &found, y, days));
+    let relation = match call.bound {
+        None => correlation(&x_values.tested, &y_values.tested, lag),
+        Some(_) => correlation_of_blocks(&x_values.tested, &y_values.tested, 0),
+    };
     Ok(Json(RelatedMetrics {
         x: info(x),
         y: info(y),
-        relation: correlation(&tested(x), &tested(y), lag),
+        relation,
+        block_days: call.bound.map(BlockLength::days),
         looks: 1,
         days_are_local: found.has_zone,
         note: NOTE,
@@ -156,6 +183,10 @@ pub(crate) struct SourceSurvey {
     unclear: Vec<RelatedPair>,
     /// Pairs with too few days on the same day, with how many are missing.
     short: Vec<ShortPair>,
+    /// Where only aggregates may leave, `n` counts blocks of so many days instead of days.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "i32")]
+    block_days: Option<i32>,
     days_are_local: bool,
     note: &'static str,
 }
@@ -167,26 +198,24 @@ pub(crate) async fn survey(
     let days = days(args.days)?;
     let found = load(call, Some(days), |_| true)?;
     let from = found.today.plus(1 - days);
-    let within = |series: Series| series.between(from, found.today);
-    let metrics: Vec<_> = found
+    let metrics: Vec<(&str, SourceMetric)> = found
         .all
         .iter()
         .filter(|own| own.is_surveyed && !own.series.is_empty())
-        .map(|own| {
-            let mut metric = own.tested();
-            metric.tested = within(metric.tested);
-            (own.connector.name(), metric)
-        })
+        .map(|own| (own.connector.name(), tested(call, &found, own, days)))
         .collect();
     let mut looks = Vec::new();
     for (at, (source, x)) in metrics.iter().enumerate() {
         for (_, y) in metrics.iter().skip(at + 1).filter(|(other, _)| other != source) {
             looks.push(Look { x, y, lag_days: 0 });
-            looks.push(Look { x, y, lag_days: 1 });
-            looks.push(Look { x: y, y: x, lag_days: 1 });
+            if call.bound.is_none() {
+                looks.push(Look { x, y, lag_days: 1 });
+                looks.push(Look { x: y, y: x, lag_days: 1 });
+            }
         }
     }
-    let RelatedPairs { looks, false_share_max, claims, mut unclear, mut short } = relate(looks);
+    let found_pairs = if call.bound.is_some() { relate_blocks(looks) } else { relate(looks) };
+    let RelatedPairs { looks, false_share_max, claims, mut unclear, mut short } = found_pairs;
     unclear.truncate(UNCLEAR_MAX);
     short.retain(|pair| pair.lag_days == 0);
     Ok(Json(SourceSurvey {
@@ -197,9 +226,24 @@ pub(crate) async fn survey(
         claims,
         unclear,
         short,
+        block_days: call.bound.map(BlockLength::days),
         days_are_local: found.has_zone,
         note: NOTE,
     }))
+}
+
+/// The values that tests use, within the last days: by day, or by block where only aggregates may leave.
+fn tested(call: ToolCall<'_>, found: &AllMetrics, own: &SourceSeries, days: i32) -> SourceMetric {
+    let from = found.today.plus(1 - days);
+    match call.bound {
+        None => {
+            let metric = own.tested();
+            SourceMetric { tested: metric.tested.between(from, found.today), ..metric }
+        }
+        Some(bound) => {
+            own.with(block_series(&own.series, bound, from, found.today.plus(-1))).tested()
+        }
+    }
 }
 
 fn load(

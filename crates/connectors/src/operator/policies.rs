@@ -124,6 +124,10 @@ pub(super) fn simulate(operator: &Operator<'_>, args: &SimulateArgs) -> Result<S
             server: args.server.as_deref(),
             category: class.as_ref().map(|class| class.category),
             risk: class.as_ref().map(|class| class.risk),
+            aggregates: args
+                .server
+                .as_deref()
+                .is_some_and(|server| crate::aggregates(server, &args.name)),
             definition: match args.kind {
                 Kind::Tool => Definition::Unchanged,
                 Kind::Resource | Kind::Prompt => Definition::Unknown,

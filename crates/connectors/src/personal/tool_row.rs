@@ -22,6 +22,7 @@ pub(crate) const fn tool(effect: Effect, row: ToolRow) -> Tool {
         set: MAIN_SET,
         reach: Reach::Outside,
         scopes: row.scopes,
+        aggregates: false,
         handler: row.handler,
     }
 }

@@ -259,7 +259,13 @@ async fn a_problem_names_its_service() {
         let tool = CONNECTOR.tool(tool).unwrap();
         let none = serde_json::Map::new();
         let caller = &crate::Caller::of_grant("alice");
-        let call = crate::ToolCall { ctx: &fixture.ctx, caller, on_progress: None, gate: None };
+        let call = crate::ToolCall {
+            ctx: &fixture.ctx,
+            caller,
+            on_progress: None,
+            gate: None,
+            bound: None,
+        };
         let value = match (tool.handler.run)(call, &none).await {
             crate::Answer::Refused(value) => value,
             answer => panic!("{answer:?}"),

@@ -1,6 +1,7 @@
 //! Tools that say what the mirrored data says, with the evidence: computed here, never guessed by a model.
 //! They read the mirror only and send nothing.
 
+mod aggregates;
 mod apps;
 pub(crate) mod daily;
 mod drivers;
@@ -24,6 +25,7 @@ use daily::DailyData;
 pub(super) use apps::APPS;
 use crate::daily_metrics::{Metrics, WholeMetrics};
 
+pub(super) use aggregates::aggregates;
 pub(super) use drivers::{drivers, relation};
 pub(super) use glance::{comparison, review, today};
 pub(super) use health::load_health;

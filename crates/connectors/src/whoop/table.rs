@@ -1,4 +1,4 @@
-//! The rows of WHOOP's tools: the 17 documented ones, 11 with insights, and the 16 that older policies and
+//! The rows of WHOOP's tools: the 17 documented ones, 12 with insights, and the 16 that older policies and
 //! agents use.
 
 use super::api::ApiPath;
@@ -34,6 +34,7 @@ const fn tool(row: WhoopToolRow, set: &'static str) -> Tool {
         // A tool without a scope mostly reads only the mirror or the login.
         reach: if row.scopes.is_empty() { Reach::Here } else { Reach::Outside },
         scopes: row.scopes,
+        aggregates: false,
         handler: row.handler,
     }
 }
@@ -49,6 +50,11 @@ const fn older(row: WhoopToolRow) -> Tool {
 /// A tool that sends requests to WHOOP although it needs no scope.
 const fn outside(tool: Tool) -> Tool {
     Tool { reach: Reach::Outside, ..tool }
+}
+
+/// A tool that honours `aggregate_only`.
+const fn aggregating(tool: Tool) -> Tool {
+    Tool { aggregates: true, ..tool }
 }
 
 const CYCLES: &[&str] = &["read:cycles"];
@@ -68,14 +74,14 @@ const EVERY: &[&str] = &[
 const DAY: &[&str] = &["read:cycles", "read:recovery", "read:sleep", "read:workout"];
 
 pub(super) const TOOLS: &[Tool] = &[
-    main(WhoopToolRow {
+    aggregating(main(WhoopToolRow {
         name: "get_whoop_auth_status",
         title: "WHOOP sign-in",
         description: "Says whether WHOOP is signed in and until when. Call it first after AUTH_FAILED.",
         effect: Effect::Reads,
         scopes: &[],
         handler: handler!(status::status),
-    }),
+    })),
     main(WhoopToolRow {
         name: "sync_whoop",
         title: "Sync WHOOP",
@@ -284,6 +290,14 @@ pub(super) const TOOLS: &[Tool] = &[
         scopes: &[],
         handler: handler!(insights::records),
     }),
+    aggregating(main(WhoopToolRow {
+        name: "get_whoop_aggregates",
+        title: "Means of blocks of days",
+        description: "Means of a metric over whole weeks, or blocks of 14, 28, 56 and more days; only blocks with a value on every day. Honours aggregate_only.",
+        effect: Effect::Reads,
+        scopes: &[],
+        handler: handler!(insights::aggregates),
+    })),
     main(WhoopToolRow {
         name: "query_whoop",
         title: "Query WHOOP with SQL",

@@ -82,7 +82,7 @@ impl WhoopFixture {
         let tool = super::CONNECTOR.tool(tool).unwrap();
         let caller = &Caller::in_session("alice", 1);
         (tool.handler.run)(
-            ToolCall { ctx: &self.ctx, caller, on_progress: None, gate: None },
+            ToolCall { ctx: &self.ctx, caller, on_progress: None, gate: None, bound: None },
             &arguments,
         )
         .await

@@ -110,6 +110,7 @@ fn rows(app: &App) -> Result<Vec<StackRow>, Problem> {
                     caller: Caller { grant: label, session: None, client: None },
                     tool: ToolFacts {
                         server: Some(name),
+                        aggregates: connectors::aggregates(name, &pin.tool),
                         category: Some(row.category),
                         risk: Some(class.risk),
                         ..ToolFacts::default()

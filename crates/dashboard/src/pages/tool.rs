@@ -337,6 +337,7 @@ fn judge(
             category: view.category,
             risk: view.risk,
             definition: definition_state(view.state),
+            aggregates: connectors::aggregates(&view.server, &view.name),
         },
         time: time.ok_or_else(|| Problem::internal("the time is out of range"))?,
     };

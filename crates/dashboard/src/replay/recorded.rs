@@ -124,6 +124,7 @@ impl Recorded {
             category,
             risk,
             definition: self.definition(),
+            aggregates: connectors::aggregates(&entry.server, subject.name()),
         };
         Ok(judge(&Call { subject, args: None, params: None, caller, tool, time: self.time }))
     }

@@ -182,6 +182,7 @@ impl Pins {
                 risk: tool.risk,
                 definition: self.definition(tool, set),
                 server: None,
+                aggregates: false,
             },
             None if self.known => ToolFacts { definition: Definition::New, ..ToolFacts::default() },
             None => ToolFacts::default(),

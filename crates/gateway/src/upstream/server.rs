@@ -157,6 +157,12 @@ impl Server {
         tokio::time::timeout(WAIT_MAX, words).await.ok()
     }
 
+    /// Whether it declares that a tool honours `aggregate_only`. The declaration of an outside server would not
+    /// be worth anything.
+    pub(crate) fn aggregates(&self, tool: &str) -> bool {
+        matches!(&self.backend, Backend::Builtin(builtin) if builtin.aggregates(tool))
+    }
+
     pub(crate) fn is_builtin(&self) -> bool {
         matches!(self.backend, Backend::Builtin(_))
     }

@@ -353,13 +353,15 @@ pub(crate) fn policy() -> Strat {
         section(&URI_PATTERNS, 1..5),
         section(&PATTERNS, 1..4),
         of(text(&["refuse", "warn", "allow"])),
+        proptest::option::weighted(0.15, select(vec!["1", "7", "448"]).prop_map(Json::number)),
     )
-        .prop_map(|(default, hide, all_tools, tools, resources, prompts, on_change)| {
+        .prop_map(|(default, hide, all_tools, tools, resources, prompts, on_change, days)| {
             let mut members = vec![("version", Json::text("1")), ("default", default)];
             members.extend(hide.map(|hide| ("hide", hide)));
             members.extend(all_tools.map(|rules| ("all_tools", rules)));
             members.extend([("tools", tools), ("resources", resources), ("prompts", prompts)]);
             members.extend(on_change.map(|word| ("on_change", word)));
+            members.extend(days.map(|days| ("aggregate_only", days)));
             Json::map(members)
         })
         .boxed()
@@ -441,6 +443,7 @@ pub(crate) fn call() -> BoxedStrategy<ModelCall> {
             session: facts.2,
             client: facts.3,
             definition,
+            aggregates: hour % 2 == 0,
             hour,
             weekday,
         })

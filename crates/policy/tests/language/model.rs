@@ -24,6 +24,7 @@ pub(crate) struct ModelCall {
     pub(crate) risk: Option<String>,
     /// `unchanged`, `changed`, `new`, `conflict` or `unknown`.
     pub(crate) definition: &'static str,
+    pub(crate) aggregates: bool,
     pub(crate) hour: u8,
     pub(crate) weekday: &'static str,
 }
@@ -99,6 +100,10 @@ pub(crate) fn evaluate(policy: &Json, call: &ModelCall) -> Answer {
                 return stop("deny", format!("{pointer}/deny_if/{index}"));
             }
         }
+    }
+    // Only a tool that can aggregate passes where nothing but aggregates may leave.
+    if policy.get("aggregate_only").is_some() && !(is_tool && call.aggregates) {
+        return stop("deny", "/aggregate_only".into());
     }
     if let Some(rule) = refused_change(policy, entry.as_ref(), call) {
         return stop("deny", rule);

@@ -72,6 +72,7 @@ fn with_call<T>(call: &ModelCall, run: impl FnOnce(&Call<'_>) -> T) -> T {
                 "unknown" => Definition::Unknown,
                 _ => Definition::Unchanged,
             },
+            aggregates: call.aggregates,
         },
         time: LocalTime { hour: call.hour, weekday: Weekday::from_name(call.weekday).unwrap() },
     })

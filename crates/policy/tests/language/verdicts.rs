@@ -122,6 +122,7 @@ fn a_hidden_name_meets_the_rules_that_a_made_up_one_would_meet() {
             category: Some("write"),
             risk: Some("high"),
             definition: Definition::Unchanged,
+            aggregates: false,
         };
         let verdict = policy.decide(&Call { tool, ..call(Subject::Tool("get_x"), Some(&doc)) });
         let told = match verdict.decision() {
@@ -416,4 +417,35 @@ fn a_name_in_a_reason_is_short_and_visible() {
         let expected = format!("no rule allows {shown}; this policy denies what it does not name");
         assert_eq!(denial(&verdict).reason, expected);
     }
+}
+
+#[test]
+fn where_only_aggregates_may_leave_everything_else_is_denied() {
+    let policy = load(
+        r#"{"version":"1","default":"allow","aggregate_only":10,"tools":{"*":{},"ask":{"action":"require_approval"}},
+            "resources":{"*":{}},"prompts":{"*":{}},
+            "tests":[{"tool":"x","aggregates":true,"expect":"allow"},{"tool":"x","expect":"deny","rule":"/aggregate_only"}]}"#,
+    );
+    let subjects = [
+        Subject::Tool("x"),
+        Subject::Tool("ask"),
+        Subject::Resource("mem://x"),
+        Subject::Prompt("x"),
+        Subject::Method("completion/complete"),
+    ];
+    for subject in subjects {
+        let verdict = policy.decide(&call(subject, None));
+        assert_eq!(
+            (denial(&verdict).code, verdict.rule()),
+            (Code::DeniedByRule, "/aggregate_only")
+        );
+        // A declaration counts for tools only.
+        let tool = ToolFacts { aggregates: true, ..ToolFacts::default() };
+        let verdict = policy.decide(&Call { tool, ..call(subject, None) });
+        let is_tool = matches!(subject, Subject::Tool(_));
+        assert_eq!(verdict.aggregate_days(), is_tool.then_some(10), "{subject:?}");
+        assert_eq!(matches!(verdict.decision(), Decision::Deny(_)), !is_tool, "{subject:?}");
+    }
+    let open = load(r#"{"version":"1","default":"allow"}"#);
+    assert_eq!(open.decide(&call(Subject::Tool("x"), None)).aggregate_days(), None);
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::mpsc;
 
-use policy::Denial;
+use policy::{Denial, Verdict};
 
 use super::error::LedgerError;
 use super::facts::{Ending, Facts, Outcome};
@@ -30,11 +30,23 @@ pub struct Permit {
     seq: u64,
     at: Position,
     ended: bool,
+    aggregate_days: Option<u32>,
 }
 
 impl Permit {
     pub(crate) fn new(shared: &Arc<SharedLedger>, seq: u64, at: Position) -> Permit {
-        Permit { shared: Arc::clone(shared), seq, at, ended: false }
+        Permit { shared: Arc::clone(shared), seq, at, ended: false, aggregate_days: None }
+    }
+
+    /// With the bound of the verdict that admitted the call.
+    pub(crate) fn bounded_by(mut self, verdict: &Verdict) -> Permit {
+        self.aggregate_days = verdict.aggregate_days();
+        self
+    }
+
+    /// The call may be answered only with aggregates of at least so many days.
+    pub fn aggregate_days(&self) -> Option<u32> {
+        self.aggregate_days
     }
 
     /// Number of the decision row.

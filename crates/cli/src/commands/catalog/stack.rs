@@ -149,6 +149,7 @@ fn predict(policy: &Policy, grant: &str, row: &Row, time: LocalTime) -> Predicte
         tool: ToolFacts {
             category: Some(row.category.as_str()),
             risk: Some(row.risk.as_str()),
+            aggregates: connectors::aggregates(&row.server, &row.tool),
             ..ToolFacts::default()
         },
         time,

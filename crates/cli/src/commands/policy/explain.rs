@@ -115,6 +115,10 @@ pub(super) fn run(args: &ExplainArgs, context: &Context, out: &mut Out) -> Resul
             category: args.category.as_deref(),
             risk: args.risk.as_deref(),
             definition: definition(args),
+            aggregates: args
+                .server
+                .as_deref()
+                .is_some_and(|own| connectors::aggregates(own, &name)),
         },
         time: dashboard::policy_time(at_us, &zone)
             .ok_or_else(|| anyhow!("the time is out of range"))?,

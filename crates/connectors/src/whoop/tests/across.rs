@@ -16,7 +16,7 @@ async fn call(fixture: &WhoopFixture, tool: &str, arguments: Value) -> Value {
     let tool = crate::connector("personal").unwrap().tool(tool).unwrap();
     let caller = &Caller::in_session("alice", 1);
     let arguments = arguments.as_object().unwrap().clone();
-    let call = ToolCall { ctx: &fixture.ctx, caller, on_progress: None, gate: None };
+    let call = ToolCall { ctx: &fixture.ctx, caller, on_progress: None, gate: None, bound: None };
     match (tool.handler.run)(call, &arguments).await {
         Answer::Found(value) | Answer::Refused(value) => value,
         other => unreachable!("{other:?}"),
@@ -107,4 +107,77 @@ async fn every_metric_is_listed_with_its_coverage_and_a_short_one_says_what_is_m
     let unknown = json!({"x": "steam.playing", "y": "whoop.happiness"});
     let unknown = call(&fixture, "relate_daily_metrics", unknown).await;
     assert_eq!(unknown["error"]["code"], "invalid_argument", "{unknown}");
+}
+
+/// Every answer of the tools that honour the bound, for many windows.
+async fn bounded_answers(fixture: &WhoopFixture) -> Vec<String> {
+    let mut answers = Vec::new();
+    let mut ask = Vec::new();
+    for days in [30, 61, 90, 91, 120, 365] {
+        for metric in ["hrv", "recovery", "asleep"] {
+            ask.push(("whoop", "get_whoop_aggregates", json!({"metric": metric, "days": days})));
+        }
+        let pair = json!({"x": "spotify.late_listening", "y": "whoop.hrv", "days": days});
+        ask.push(("personal", "relate_daily_metrics", pair));
+        ask.push(("personal", "survey_daily_metrics", json!({"days": days})));
+    }
+    ask.push(("personal", "list_daily_metrics", json!({})));
+    for (server, tool, arguments) in ask {
+        let tool = crate::connector(server).unwrap().tool(tool).unwrap();
+        assert!(tool.aggregates, "{}", tool.name);
+        let caller = &Caller::in_session("coach", 1);
+        let bound = Some(insights::BlockLength::at_least(7));
+        let call = ToolCall { ctx: &fixture.ctx, caller, on_progress: None, gate: None, bound };
+        answers
+            .push(format!("{:?}", (tool.handler.run)(call, arguments.as_object().unwrap()).await));
+    }
+    answers
+}
+
+#[tokio::test]
+async fn with_a_bound_nights_can_change_places_within_a_week_without_a_trace() {
+    let fixture = fixture(200);
+    fixture.call("sync_whoop", json!({})).await;
+    plant_late_listening(&fixture).await;
+    let before = bounded_answers(&fixture).await;
+    assert!(before.iter().any(|answer| answer.contains("\"n\": Number(7)")), "{before:?}");
+    let trend = json!({"metric": "hrv", "days": 150});
+    let shown = fixture.call("get_whoop_trend", trend.clone()).await;
+    let aggregates = fixture.call("get_whoop_aggregates", json!({"metric": "hrv"})).await;
+    let week = &aggregates["blocks"][3];
+    let (from, to) = (week["from"].as_str().unwrap(), week["to"].as_str().unwrap());
+    // The recoveries of two nights of one week change places.
+    let records = &fixture.ctx.records;
+    let all = records.window("whoop", "recoveries", &Window::default()).unwrap();
+    let day = |row: &store::records::StoredRecord| {
+        let value: Value = serde_json::from_str(&row.flat).unwrap();
+        let hrv = value["hrv_rmssd_ms"].as_f64();
+        let found =
+            shown["values"].as_array().unwrap().iter().find(|pair| {
+                hrv.is_some_and(|hrv| (pair[1].as_f64().unwrap() - hrv).abs() < 0.001)
+            });
+        found.map(|pair| pair[0].as_str().unwrap().to_owned())
+    };
+    let inside: Vec<_> =
+        all.iter().filter(|row| day(row).is_some_and(|day| *from <= *day && *day <= *to)).collect();
+    assert_eq!(inside.len(), 7, "{from} to {to}");
+    for (row, other) in [(inside[1], inside[4]), (inside[4], inside[1])] {
+        let swapped = Incoming {
+            kind: "recoveries",
+            id: &row.id,
+            start_us: row.start_us,
+            end_us: row.end_us,
+            offset_s: row.offset_s,
+            updated: &row.updated,
+            updated_us: row.updated_us + 1,
+            parent: row.parent.as_deref(),
+            state: row.state.as_deref(),
+            follows: Some("cycles"),
+            raw: &other.raw,
+            flat: &other.flat,
+        };
+        assert_eq!(records.upsert("whoop", &[swapped]).unwrap().written(), 1);
+    }
+    assert_ne!(fixture.call("get_whoop_trend", trend).await["values"], shown["values"]);
+    assert_eq!(bounded_answers(&fixture).await, before);
 }

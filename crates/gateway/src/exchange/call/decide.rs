@@ -101,7 +101,8 @@ async fn verdict(
     }
     let pins = server.pins();
     let set = connect::capabilities_of_call(incoming.context, server, incoming.client_capabilities);
-    let named = |facts| ToolFacts { server: Some(&server.name), ..facts };
+    let aggregates = server.aggregates(subject.name());
+    let named = |facts| ToolFacts { server: Some(&server.name), aggregates, ..facts };
     if pins.is_known() && tool_check::is_fresh(incoming.context, server) {
         let tool = named(pins.facts(subject.name(), set));
         let is_new = tool.definition == Definition::New && !pins.has(subject.name());
@@ -112,7 +113,11 @@ async fn verdict(
     }
     // A denial that does not depend on the definition needs no server. A hidden name that would be allowed
     // does read the list, because the missing delay would reveal it.
-    let known = ToolFacts { definition: Definition::Unknown, ..pins.facts(subject.name(), set) };
+    let known = ToolFacts {
+        definition: Definition::Unknown,
+        aggregates,
+        ..pins.facts(subject.name(), set)
+    };
     let early = evaluate(incoming, rules, subject, known);
     let by_name = |denial: &Denial| pins.is_known() || denial.code == Code::DeniedByDefault;
     if let Decision::Deny(denial) | Decision::Hidden(HiddenAs::Denied(denial)) = early.decision()
@@ -123,7 +128,8 @@ async fn verdict(
     let peer = checked_peer(incoming, target, facts).await?;
     let pins = server.pins();
     let set = connect::capabilities_of_call(incoming.context, server, incoming.client_capabilities);
-    let tool = ToolFacts { server: Some(&server.name), ..pins.facts(subject.name(), set) };
+    let tool =
+        ToolFacts { server: Some(&server.name), aggregates, ..pins.facts(subject.name(), set) };
     Ok((Some(evaluate(incoming, rules, subject, tool)), Some(peer)))
 }
 

@@ -1,0 +1,81 @@
+//! Means of blocks of days: the only numbers that leave where a policy says `aggregate_only`.
+
+use insights::blocks::{BlockMean, block_means};
+use insights::{BlockLength, Day, sample};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    ENDPOINT, MetricInfo, NOTE, SURVEY_DAYS, ShownValue, ToolCall, Trouble, data, days, metric,
+    rounded, shown,
+};
+use crate::tool::Json;
+use crate::whoop::problem::WhoopProblem;
+
+#[derive(Deserialize, JsonSchema)]
+pub(crate) struct AggregatesArgs {
+    /// Such as `recovery`, `hrv`, `resting_heart_rate`, `asleep`, `strain`, `workout_energy`.
+    metric: String,
+    /// How many days back, 365 where it is missing.
+    #[serde(default)]
+    days: Option<i64>,
+    /// Days of a block at least: 7 where it is missing, then 14, 28, 56, 112, 224, 448. A policy may ask for more.
+    #[serde(default)]
+    block_days: Option<i64>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Aggregates {
+    #[serde(flatten)]
+    metric: MetricInfo,
+    /// Blocks begin on Mondays and have a value on every day; others are left out.
+    block_days: i32,
+    blocks: Vec<ShownBlock>,
+    /// Days in all blocks.
+    n: usize,
+    /// The mean of the blocks.
+    mean: Option<ShownValue>,
+    /// The standard deviation of the blocks.
+    deviation: Option<f64>,
+    note: &'static str,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct ShownBlock {
+    from: Day,
+    to: Day,
+    n: usize,
+    mean: ShownValue,
+}
+
+pub(crate) async fn aggregates(
+    call: ToolCall<'_>,
+    args: AggregatesArgs,
+) -> Result<Json<Aggregates>, Trouble> {
+    let (metric, days) = (metric(&args.metric)?, days(args.days, SURVEY_DAYS)?);
+    let asked = u32::try_from(args.block_days.unwrap_or(0));
+    let asked = asked
+        .map_err(|_| WhoopProblem::invalid(ENDPOINT, "`block_days` is not a number of days"))?;
+    let length = BlockLength::at_least(asked);
+    let length = call.bound.map_or(length, |bound| bound.max(length));
+    // A block that begins before the first day is left out, so one more is read.
+    let data = data(call.ctx, Some(days.saturating_add(length.days())))?;
+    let (from, until) = (data.today.plus(1 - days), data.today.plus(-1));
+    let means = block_means(&data.series(metric.name), length, from, until);
+    let values: Vec<f64> = means.iter().map(|block| block.mean).collect();
+    let block = |block: &BlockMean| ShownBlock {
+        from: block.from,
+        to: block.to,
+        n: block.n,
+        mean: shown(metric, block.mean),
+    };
+    Ok(Json(Aggregates {
+        metric: metric.into(),
+        block_days: length.days(),
+        blocks: means.iter().map(block).collect(),
+        n: means.iter().map(|block| block.n).sum(),
+        mean: sample::mean(&values).map(|mean| shown(metric, mean)),
+        deviation: sample::variance(&values).map(|variance| rounded(variance.sqrt())),
+        note: NOTE,
+    }))
+}
