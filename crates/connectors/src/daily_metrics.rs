@@ -2,6 +2,7 @@
 //! with any other. A service names its metrics in its `Connector`; a new one is one row in its table.
 
 mod entries;
+pub mod notices;
 pub(crate) mod tools;
 
 use std::collections::BTreeMap;

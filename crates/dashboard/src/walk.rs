@@ -34,7 +34,7 @@ pub(crate) fn walk(entry: &Entry, policy: &PolicyText, zone: &TimeZone) -> Optio
         },
         tool: ToolFacts {
             server: Some(&entry.server),
-            aggregates: connectors::aggregates(&entry.server, &entry.subject),
+            aggregates: connectors::aggregates(&entry.server, &entry.tool),
             ..ToolFacts::default()
         },
         time: policy_time(&entry.time, zone)?,

@@ -9,6 +9,7 @@ pub mod blocks;
 pub mod change_point;
 pub mod chart;
 pub mod correlation;
+pub mod crossing;
 pub mod day;
 pub mod difference;
 pub mod discovery;

@@ -98,6 +98,7 @@ fn minimal_title(topic: &str) -> &'static str {
         "approval" => "A call waits for your approval",
         "account" => "An account needs your attention",
         "sync" => "A sync keeps failing",
+        "insight" => "A rule about your data applies",
         "test" => "Test message from tollgate",
         _ => "tollgate has news for you",
     }

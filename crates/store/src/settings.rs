@@ -15,6 +15,7 @@ use crate::registry::{FileNames, Grant, ObjectKind, PolicyText, Server};
 mod gate;
 mod grant;
 pub mod limits;
+mod notice_rule;
 mod policy;
 pub mod problem;
 pub mod reference;
@@ -23,6 +24,7 @@ mod server;
 pub mod service;
 
 pub use limits::{LimitRow, Limits};
+pub use notice_rule::{NoticeRule, RuleSide};
 pub use problem::{Problem, SettingsError};
 pub use service::ServiceSettings;
 

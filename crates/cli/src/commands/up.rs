@@ -27,6 +27,7 @@ mod approval_alerts;
 #[cfg(feature = "demo")]
 mod demo;
 mod demo_agent;
+mod metric_notices;
 mod notifier;
 mod pages;
 mod reload;

@@ -34,6 +34,7 @@ mod killed_commands;
 mod masking;
 mod media;
 #[cfg(feature = "demo")]
+mod metric_notices;
 mod network;
 #[cfg(not(feature = "demo"))]
 mod no_demo;

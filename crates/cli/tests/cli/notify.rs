@@ -11,16 +11,16 @@ use crate::cli_test::CliTest;
 use crate::gate::{eventually, wait_for_approval};
 use crate::http;
 
-const WAIT_MAX: Duration = Duration::from_secs(20);
+pub(crate) const WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// One HTTP request that a receiver got.
-struct Received {
+pub(crate) struct Received {
     head: String,
     body: String,
 }
 
 impl Received {
-    fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap()
     }
 
@@ -31,7 +31,7 @@ impl Received {
 }
 
 /// An HTTP receiver that answers its requests with these statuses, the last one again and again.
-fn receiver(statuses: &'static [&'static str]) -> (String, Receiver<Received>) {
+pub(crate) fn receiver(statuses: &'static [&'static str]) -> (String, Receiver<Received>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/hooks/secret-path?sig=hidden", listener.local_addr().unwrap());
     let (to, received) = mpsc::channel();

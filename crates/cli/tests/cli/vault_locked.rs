@@ -42,7 +42,7 @@ fn whoop_starts_without_the_right_key_and_reports_it_to_every_call() {
         let output = test.run_session(&["stdio", "whoop", "--tools", "main,classic"], &input);
         assert_eq!(output.code, 0, "{}", output.all_output());
         assert!(output.stderr.contains("vault key"), "the owner is told: {}", output.stderr);
-        assert_eq!(answer(&output.stdout, 1)["result"]["tools"].as_array().unwrap().len(), 44);
+        assert_eq!(answer(&output.stdout, 1)["result"]["tools"].as_array().unwrap().len(), 45);
         let found = |id: u64| answer(&output.stdout, id)["result"].clone();
         for (id, endpoint) in
             [(2, "/cycle"), (3, "/user/profile/basic"), (4, "/sync"), (7, "export_whoop")]

@@ -1,5 +1,6 @@
 //! `[services.NAME]`: how the owner's account at a service is synced and shown.
 
+use super::notice_rule::NoticeRule;
 use super::problem::Problems;
 use super::reference::ExternalValues;
 use super::section::{NamedField, Section};
@@ -17,12 +18,14 @@ const KEYS: &[&str] = &[
     "client_secret",
     "redirect_uri",
     "exports",
+    "notices",
 ];
 
 /// The default interval of syncs of a connected account.
 pub const SYNC_INTERVAL_MINUTES_DEFAULT: u64 = 30;
 const SYNC_INTERVAL_MINUTES_MAX: u64 = 7 * 24 * 60;
 const TOOL_SETS_MAX: usize = 64;
+const NOTICES_MAX: usize = 64;
 const WORD_BYTES_MAX: usize = 2048;
 
 /// One service of the file, with defaults for what it does not set.
@@ -41,6 +44,8 @@ pub struct ServiceSettings {
     pub redirect_uri: Option<String>,
     /// A folder that agents may export to, besides the one in the home; may begin with `~/`.
     pub exports: Option<String>,
+    /// When a metric of the account is a notice.
+    pub notices: Vec<NoticeRule>,
 }
 
 impl Default for ServiceSettings {
@@ -55,6 +60,7 @@ impl Default for ServiceSettings {
             client_secret: None,
             redirect_uri: None,
             exports: None,
+            notices: Vec::new(),
         }
     }
 }
@@ -81,6 +87,7 @@ pub(super) fn read(
         client_secret: secret.and_then(|field| outside.secret(&field, problems)),
         redirect_uri: word(&section, "redirect_uri", problems),
         exports: folder(&section, "exports", problems),
+        notices: notices(&section, problems),
     })
 }
 
@@ -100,6 +107,24 @@ pub(super) fn tool_sets(section: &Section<'_>, problems: &mut Problems<'_>) -> V
         field.wrong(&format!("{TOOL_SETS_MAX} names at most"), problems);
     }
     sets
+}
+
+fn notices(section: &Section<'_>, problems: &mut Problems<'_>) -> Vec<NoticeRule> {
+    let Some(field) = section.field("notices") else { return Vec::new() };
+    let mut rules = Vec::new();
+    for (text, item) in field.texts(problems) {
+        match text.parse() {
+            Ok(rule) => rules.push(rule),
+            Err(_) => item.wrong(
+                "a rule such as `hrv below for 3 days` (below, above or outside; 1 to 30 days)",
+                problems,
+            ),
+        }
+    }
+    if rules.len() > NOTICES_MAX {
+        field.wrong(&format!("{NOTICES_MAX} rules at most"), problems);
+    }
+    rules
 }
 
 /// A folder that does not depend on the working directory.

@@ -204,6 +204,10 @@ const SECTIONS: &[SettingsSection] = &[
                 "exports",
                 "a folder that agents may export to, such as `~/whoop`, in addition to `exports` in the home; `whoop` only. `tollgate connect whoop` asks for it once",
             ),
+            (
+                "notices",
+                "rules such as `[\"hrv below for 3 days\"]`: a notice when a metric leaves its usual range (`below`, `above`, `outside`) for so many days",
+            ),
         ],
     },
 ];

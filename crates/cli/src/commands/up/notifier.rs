@@ -18,6 +18,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use url::Url;
 
+use super::metric_notices;
 use crate::context::Stores;
 use crate::moment;
 use crate::output::visible;
@@ -51,12 +52,16 @@ pub(super) fn start(
 ) -> Result<()> {
     let ledger = Arc::clone(stores.gate_ledger()?);
     let registry = Arc::clone(&stores.registry);
+    let (lazy, clock) = (stores.lazy_context(), stores.clock().clone());
     let (wanted, parked) = (Arc::clone(&ledger), Arc::clone(&registry));
     let outbox = Outbox {
         registry: Arc::clone(&registry),
         sender: Sender::new(|name| std::env::var(name).ok()),
         clock: stores.clock().clone(),
-        arguments: Arc::new(move |key| arguments(key, &wanted, &parked)),
+        arguments: Arc::new(move |key| {
+            let values = || metric_notices::values(key, &lazy.get().ok()?.records, &clock);
+            arguments(key, &wanted, &parked).or_else(values)
+        }),
         base_url: base_url(mcp_url, settings),
     };
     let changed = Arc::new(Notify::new());

@@ -17,6 +17,7 @@ use store::random::Random;
 use store::registry::{NewNotice, Registry, RegistryError, Topic};
 use tokio::sync::watch;
 
+use super::metric_notices::MetricNotices;
 use crate::context::{Context, Stores};
 use crate::services;
 
@@ -39,6 +40,7 @@ struct Keeping {
     registry: Arc<Registry>,
     /// Syncs that failed one after the other.
     failures: AtomicU32,
+    metric_notices: MetricNotices,
     /// Exists when the account is connected; checked before anything is opened.
     account_file: PathBuf,
     clock: Clock,
@@ -62,6 +64,7 @@ pub(super) fn start(
             ledger: Arc::clone(stores.gate_ledger()?),
             registry: Arc::clone(&stores.registry),
             failures: AtomicU32::new(0),
+            metric_notices: MetricNotices::default(),
             account_file: services::account_file(&stores.home, service),
             clock: context.clock.clone(),
             random: context.random.clone(),
@@ -104,11 +107,14 @@ impl Keeping {
             Err(error) => return tracing::error!(%error, "no account can be synced"),
         };
         self.notice_account(&ctx);
+        let settings = self.gate.settings().service(self.service.name);
+        self.metric_notices.check(&ctx, &self.registry, self.service, &settings);
         if !self.is_due(&ctx, interval_us.saturating_add(*jitter_us)) {
             return;
         }
         *jitter_us = self.random_below(interval_us / JITTER_PARTS);
         self.sync(&ctx).await;
+        self.metric_notices.check(&ctx, &self.registry, self.service, &settings);
     }
 
     /// An account with an ended login is never due; a sync by another process counts.
