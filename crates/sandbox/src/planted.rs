@@ -2,10 +2,13 @@
 //! training block, travel, or nothing. Every series has memory and a weekly rhythm of its own; nothing
 //! depends on anything else unless it is planted.
 
+use serde::Serialize;
+
 use crate::rng::Rng;
 
 /// What was planted in a person.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Plant {
     /// After late caffeine the night is shorter and the recovery lower.
     Caffeine,
@@ -19,7 +22,7 @@ pub enum Plant {
 }
 
 /// One planted effect.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PlantedEffect {
     pub metric: &'static str,
     pub size: f64,
@@ -31,7 +34,7 @@ pub struct PlantedEffect {
 
 /// A day of a person. A missing value was not recorded.
 #[expect(clippy::struct_excessive_bools, reason = "answers to yes-or-no questions")]
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct PlantedDay {
     /// Days since 1970.
     pub number: i32,
@@ -51,7 +54,7 @@ pub struct PlantedDay {
 }
 
 /// A person with what was planted.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PlantedPerson {
     pub seed: u64,
     pub plant: Plant,

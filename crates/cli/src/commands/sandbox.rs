@@ -5,12 +5,15 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use anyhow::{Result, bail};
 use clap::Args;
+use sandbox::planted::PlantedPerson;
 use sandbox::{Config, Sandbox, Service};
 
 use crate::context::Context;
 use crate::failure::Ending;
 use crate::gate::{runtime, signals};
 use crate::output::Out;
+
+const DAY_US: i64 = 86_400_000_000;
 
 #[derive(Args)]
 pub(crate) struct SandboxArgs {
@@ -28,6 +31,9 @@ pub(crate) struct SandboxArgs {
     /// Respond without the service's rate limits
     #[arg(long)]
     unlimited: bool,
+    /// The person has one planted effect of known size, or none, by the seed; `whoop` only
+    #[arg(long)]
+    planted: bool,
 }
 
 pub(crate) fn sandbox(args: &SandboxArgs, context: &Context, out: &mut Out) -> Result<Ending> {
@@ -40,17 +46,29 @@ pub(crate) fn sandbox(args: &SandboxArgs, context: &Context, out: &mut Out) -> R
     }
     let bind = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
     let now_us = context.clock.now().wall_us;
-    let mut config = Config { bind, ..Config::whoop(args.seed, args.days, now_us) };
-    if args.unlimited {
-        let settings = sandbox::whoop::WhoopSettings { limits: Vec::new(), ..Default::default() };
-        config.service = Service::Whoop(settings);
-    }
+    let mut config = Config { bind, ..Config::of(service, args.seed, args.days, now_us) };
+    let planted = args.planted.then(|| plant(&mut config)).transpose()?;
     let sandbox = Sandbox::start(config)?;
-    out.json_line(&sandbox.control().ready())?;
+    let mut ready = sandbox.control().ready();
+    if let (Some(planted), Some(members)) = (planted, ready.as_object_mut()) {
+        members.insert("planted".to_owned(), serde_json::to_value(planted)?);
+    }
+    out.json_line(&ready)?;
     out.flush()?;
     runtime()?.block_on(async {
         let mut stop = signals::stop()?;
         let _ = stop.wait_for(|stop| *stop).await;
         anyhow::Ok(Ending::Yes)
     })
+}
+
+/// Makes the member of WHOOP the planted person of the seed, up to today.
+fn plant(config: &mut Config) -> Result<PlantedPerson> {
+    let Service::Whoop(settings) = &mut config.service else {
+        bail!("only `whoop` has planted people");
+    };
+    let (today, days) = (config.now_us.div_euclid(DAY_US), i64::from(config.days));
+    let first = i32::try_from(today - days + 1)?;
+    settings.planted_from = Some(first);
+    Ok(sandbox::planted::person(config.seed, first, i32::try_from(days)?))
 }

@@ -11,6 +11,7 @@ use crate::limits::{Limit, Limits, or_none};
 use crate::oauth::{
     Client, ClientAuth, Consent, Offline, Provider, Reused, Rotation, Rules, TokenKind,
 };
+use crate::planted::{self, PlantedPerson};
 use crate::stand_in::{Build, StandIn, Start};
 use crate::webhook::Message;
 
@@ -21,6 +22,7 @@ mod days;
 mod edit;
 mod generate;
 mod person;
+mod planted_member;
 mod scores;
 mod sports;
 mod stream;
@@ -66,6 +68,8 @@ pub struct WhoopSettings {
     pub retry_after: bool,
     /// Whether this member has the sleep stream; not every account has it.
     pub stream: bool,
+    /// The member is the planted person of the seed, from this day on (days since 1970).
+    pub planted_from: Option<i32>,
 }
 
 impl Default for WhoopSettings {
@@ -79,6 +83,7 @@ impl Default for WhoopSettings {
             pending_newest: false,
             retry_after: false,
             stream: true,
+            planted_from: None,
         }
     }
 }
@@ -111,6 +116,7 @@ pub(crate) struct Whoop {
     seed: u64,
     first_day: i64,
     person: Person,
+    planted: Option<PlantedPerson>,
     provider: Provider,
     limits: Limits,
     state: Mutex<WhoopState>,
@@ -173,10 +179,13 @@ impl Whoop {
         };
         let collections = Collections::default();
         let state = WhoopState { settings, as_of_us: now_us, collections, by_hand: HashMap::new() };
+        let length = i32::try_from(days).unwrap_or(i32::MAX);
+        let planted = state.settings.planted_from.map(|first| planted::person(seed, first, length));
         let whoop = Whoop {
             seed,
             first_day: WhoopParams::first_day(seed, days, now_us / 1_000),
             person: Person::of(seed),
+            planted,
             provider: Provider::new(seed, client, rules, "/oauth/oauth2/auth"),
             limits: Limits::new(&state.settings.limits),
             state: Mutex::new(state),
@@ -200,7 +209,10 @@ impl Whoop {
             now_ms: now_us.div_euclid(1_000),
             pending_newest: state.settings.pending_newest,
         };
-        let generate = generate(&self.person, params);
+        let generate = match &self.planted {
+            Some(planted) => planted_member::records(planted, params.now_ms),
+            None => generate(&self.person, params),
+        };
         state.as_of_us = now_us;
         state.collections = Collections {
             cycles: state.with_edits(Kind::Cycle, generate.cycles),

@@ -361,7 +361,7 @@ fn number(nth: usize) -> i64 {
 }
 
 /// Serializing these types cannot fail.
-fn written(body: &impl Serialize) -> String {
+pub(super) fn written(body: &impl Serialize) -> String {
     serde_json::to_string(body).unwrap_or_default()
 }
 
