@@ -221,18 +221,15 @@ def recompute(claim, series, answers):
         window = flat(own[own.index > own.index[-1] - 90])
         slope = scipy.stats.theilslopes(window, window.index).slope * 30
         return [("within", claim["interval"], percent(metric, slope))]
-    # A change of level: ruptures finds one near, and the levels differ by as much.
+    # A change of level: of the nights around it, ruptures splits there, and the levels differ in that direction.
     values = flat(own)
-    breaks = ruptures.Binseg(model="l2", min_size=14, jump=1).fit(values.to_numpy()).predict(n_bkps=4)
-    days = [values.index[at] for at in breaks[:-1]]
-    near = [day for day in days if first - 7 <= day <= last + 7]
-    if not near:
-        return [("a break", f"{claim['from']} to {claim['to']}", str(days))]
-    at = days.index(near[0])
-    ends = [values.index[0], *days, values.index[-1] + 1]
-    before = values[(values.index >= ends[at]) & (values.index < ends[at + 1])]
-    after = values[(values.index >= ends[at + 1]) & (values.index < ends[at + 2])]
-    return [("sign", np.sign(claim["size"]), np.sign(after.median() - before.median()))]
+    values = values[(values.index >= first - 45) & (values.index <= last + 45)]
+    at = ruptures.Dynp(model="l2", min_size=14, jump=1).fit(values.to_numpy()).predict(n_bkps=1)[0]
+    split = values.index[at]
+    there = f"{claim['from']} to {claim['to']}"
+    if not first - 10 <= split <= last + 10:
+        return [("a break", there, str(pd.Timestamp(split, unit="D").date()))]
+    return [("sign", np.sign(claim["size"]), np.sign(values.iloc[at:].mean() - values.iloc[:at].mean()))]
 
 
 def day_number(date):

@@ -15,7 +15,7 @@ use store::records::{Records, RecordsError};
 use crate::connector::Connector;
 use crate::when::local_date;
 
-pub(crate) use entries::{DayPart, EntryMetric, EntrySource, Reading, count, milliseconds, number};
+pub(crate) use entries::{DayPart, DayValue, EntryMetric, EntrySource, ONE, milliseconds, number};
 
 /// The metrics of a service.
 pub enum Metrics {

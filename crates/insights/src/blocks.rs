@@ -22,9 +22,9 @@ pub struct BlockLength(i32);
 impl BlockLength {
     /// The shortest length of at least so many days; the longest one if none is.
     pub fn at_least(days: u32) -> BlockLength {
-        let lengths = (0..=DOUBLINGS_MAX).map(|times| WEEK_DAYS << times);
+        let mut lengths = (0..=DOUBLINGS_MAX).map(|times| WEEK_DAYS << times);
         let fits = |length: &i32| u32::try_from(*length).is_ok_and(|length| length >= days);
-        BlockLength(lengths.clone().find(fits).or(lengths.last()).unwrap_or(WEEK_DAYS))
+        BlockLength(lengths.find(fits).unwrap_or(WEEK_DAYS << DOUBLINGS_MAX))
     }
 
     pub fn days(self) -> i32 {

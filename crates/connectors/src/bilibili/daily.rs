@@ -3,7 +3,7 @@
 use insights::{Better, Metric, Unit};
 use serde_json::{Map, Value};
 
-use crate::daily_metrics::{DayPart, EntryMetric, EntrySource, Metrics, Reading, number};
+use crate::daily_metrics::{DayPart, DayValue, EntryMetric, EntrySource, Metrics, number};
 
 pub(super) const METRICS: Metrics = Metrics::Entries(&[
     row("watching", "Watching", DayPart::Whole),
@@ -13,7 +13,7 @@ pub(super) const METRICS: Metrics = Metrics::Entries(&[
 const fn row(name: &'static str, title: &'static str, part: DayPart) -> EntryMetric {
     let metric =
         Metric { name, title, unit: Unit::Minutes, better: Better::Neither, is_log: false };
-    EntryMetric { metric, reading: Reading::Sum { sources: HISTORY, part } }
+    EntryMetric { metric, reading: DayValue::Sum { sources: HISTORY, part } }
 }
 
 const HISTORY: &[EntrySource] = &[EntrySource { kind: "history", amount: watched }];

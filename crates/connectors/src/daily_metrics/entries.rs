@@ -21,26 +21,26 @@ const READINGS_APART_US_MAX: i64 = 8 * 3_600 * 1_000_000;
 /// A metric of mirrored entries.
 pub struct EntryMetric {
     pub metric: Metric,
-    pub(crate) reading: Reading,
+    pub(crate) reading: DayValue,
 }
 
 /// How the value of a day is computed.
-pub(crate) enum Reading {
+pub(crate) enum DayValue {
     /// The sum over the entries of a day. Of several kinds, the first that has an entry on the day counts,
     /// so that an archive and the API do not count the same play twice.
     Sum { sources: &'static [EntrySource], part: DayPart },
     /// The growth of a running total that was read with each sync.
-    Growth { kind: &'static str, total: Amount },
+    Growth { kind: &'static str, total: EntryAmount },
 }
 
 /// Entries of one kind and what each adds.
 pub(crate) struct EntrySource {
     pub(crate) kind: &'static str,
-    pub(crate) amount: Amount,
+    pub(crate) amount: EntryAmount,
 }
 
 /// What an entry adds, by its derived columns.
-pub(crate) type Amount = fn(&Map<String, Value>) -> Option<f64>;
+pub(crate) type EntryAmount = fn(&Map<String, Value>) -> Option<f64>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DayPart {
@@ -50,9 +50,7 @@ pub(crate) enum DayPart {
 }
 
 /// Each entry counts as one.
-pub(crate) fn count(_: &Map<String, Value>) -> Option<f64> {
-    Some(1.0)
-}
+pub(crate) const ONE: EntryAmount = |_| Some(1.0);
 
 pub(crate) fn number(columns: &Map<String, Value>, name: &str) -> Option<f64> {
     columns.get(name)?.as_f64().filter(|number| *number >= 0.0)
@@ -90,8 +88,8 @@ pub(super) fn load<'a>(
         }
         let of = |kind: &str| read.get(kind).map(Vec::as_slice).unwrap_or_default();
         let series = match &row.reading {
-            Reading::Sum { sources, part } => sums(sources, *part, zone, of),
-            Reading::Growth { kind, total } => growth(of(kind), *total, zone),
+            DayValue::Sum { sources, part } => sums(sources, *part, zone, of),
+            DayValue::Growth { kind, total } => growth(of(kind), *total, zone),
         };
         // Today is not over.
         found.insert(row.metric.name, series.between(Day::from_number(0), asked.today.plus(-1)));
@@ -99,11 +97,11 @@ pub(super) fn load<'a>(
     Ok(found)
 }
 
-impl Reading {
+impl DayValue {
     fn kinds(&self) -> Vec<&'static str> {
         match self {
-            Reading::Sum { sources, .. } => sources.iter().map(|source| source.kind).collect(),
-            Reading::Growth { kind, .. } => vec![*kind],
+            DayValue::Sum { sources, .. } => sources.iter().map(|source| source.kind).collect(),
+            DayValue::Growth { kind, .. } => vec![*kind],
         }
     }
 }
@@ -143,7 +141,7 @@ fn sums<'a>(
 
 fn is_in(zone: &OwnersZone, at_us: i64, part: DayPart) -> bool {
     let minute = zone.minute_of_day(at_us);
-    part == DayPart::Whole || minute >= LATE_FROM_MIN || minute < LATE_TO_MIN
+    part == DayPart::Whole || !(LATE_TO_MIN..LATE_FROM_MIN).contains(&minute)
 }
 
 /// The day of an entry; the night belongs to the evening before it where evenings are counted.
@@ -167,7 +165,7 @@ fn with_zeros(days: &BTreeMap<Day, f64>) -> Series {
 }
 
 /// A day counts only where every growth that touches it is certainly on it.
-fn growth(readings: &[Entry], total: Amount, zone: &OwnersZone) -> Series {
+fn growth(readings: &[Entry], total: EntryAmount, zone: &OwnersZone) -> Series {
     let read = readings.iter().filter_map(|(at_us, columns)| Some((*at_us, total(columns)?)));
     let read: Vec<(i64, f64)> = read.collect();
     let mut days: BTreeMap<Day, f64> = BTreeMap::new();

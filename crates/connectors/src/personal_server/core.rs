@@ -60,7 +60,7 @@ const TOOLS: &[Tool] = &[
     Tool {
         name: "list_daily_metrics",
         title: "Metrics by day",
-        description: "Every daily metric of the mirrored services, WHOOP too, with unit, better direction, and how many days it has. Values stay here. Honours aggregate_only.",
+        description: "Every daily metric of every mirrored service, with unit, better direction, and how many days it has. Values stay here. Honours aggregate_only.",
         effect: Effect::Reads,
         set: MAIN_SET,
         reach: Reach::Here,

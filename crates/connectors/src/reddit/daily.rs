@@ -2,10 +2,10 @@
 
 use insights::{Better, Metric, Unit};
 
-use crate::daily_metrics::{DayPart, EntryMetric, EntrySource, Metrics, Reading, count};
+use crate::daily_metrics::{DayPart, DayValue, EntryMetric, EntrySource, Metrics, ONE};
 
 pub(super) const METRICS: Metrics = Metrics::Entries(&[
-    row("posts", "Posts", &[EntrySource { kind: "posts", amount: count }], DayPart::Whole),
+    row("posts", "Posts", &[EntrySource { kind: "posts", amount: ONE }], DayPart::Whole),
     row("comments", "Comments", COMMENTS, DayPart::Whole),
     row("late_comments", "Comments from 22:00 to 04:00", COMMENTS, DayPart::Late),
 ]);
@@ -17,7 +17,7 @@ const fn row(
     part: DayPart,
 ) -> EntryMetric {
     let metric = Metric { name, title, unit: Unit::Count, better: Better::Neither, is_log: false };
-    EntryMetric { metric, reading: Reading::Sum { sources, part } }
+    EntryMetric { metric, reading: DayValue::Sum { sources, part } }
 }
 
-const COMMENTS: &[EntrySource] = &[EntrySource { kind: "comments", amount: count }];
+const COMMENTS: &[EntrySource] = &[EntrySource { kind: "comments", amount: ONE }];

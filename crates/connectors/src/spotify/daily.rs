@@ -4,7 +4,7 @@
 use insights::{Better, Metric, Unit};
 use serde_json::{Map, Value};
 
-use crate::daily_metrics::{DayPart, EntryMetric, EntrySource, Metrics, Reading, milliseconds};
+use crate::daily_metrics::{DayPart, DayValue, EntryMetric, EntrySource, Metrics, milliseconds};
 
 pub(super) const METRICS: Metrics = Metrics::Entries(&[
     row("listening", "Listening", DayPart::Whole),
@@ -14,7 +14,7 @@ pub(super) const METRICS: Metrics = Metrics::Entries(&[
 const fn row(name: &'static str, title: &'static str, part: DayPart) -> EntryMetric {
     let metric =
         Metric { name, title, unit: Unit::Minutes, better: Better::Neither, is_log: false };
-    EntryMetric { metric, reading: Reading::Sum { sources: PLAYED, part } }
+    EntryMetric { metric, reading: DayValue::Sum { sources: PLAYED, part } }
 }
 
 const PLAYED: &[EntrySource] = &[

@@ -3,7 +3,7 @@
 
 use insights::{Better, Metric, Unit};
 
-use crate::daily_metrics::{EntryMetric, Metrics, Reading, number};
+use crate::daily_metrics::{DayValue, EntryMetric, Metrics, number};
 
 pub(super) const METRICS: Metrics = Metrics::Entries(&[EntryMetric {
     metric: Metric {
@@ -13,7 +13,7 @@ pub(super) const METRICS: Metrics = Metrics::Entries(&[EntryMetric {
         better: Better::Neither,
         is_log: false,
     },
-    reading: Reading::Growth {
+    reading: DayValue::Growth {
         kind: super::mirror::PLAY_TIME_KIND,
         total: |columns| number(columns, "minutes_total"),
     },

@@ -22,8 +22,8 @@ use crate::when;
 use crate::{ConnectorContext, ToolCall};
 use daily::DailyData;
 
-pub(super) use apps::APPS;
 use crate::daily_metrics::{Metrics, WholeMetrics};
+pub(super) use apps::APPS;
 
 pub(super) use aggregates::aggregates;
 pub(super) use drivers::{drivers, relation};

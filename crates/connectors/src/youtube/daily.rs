@@ -2,7 +2,7 @@
 
 use insights::{Better, Metric, Unit};
 
-use crate::daily_metrics::{DayPart, EntryMetric, EntrySource, Metrics, Reading, count};
+use crate::daily_metrics::{DayPart, DayValue, EntryMetric, EntrySource, Metrics, ONE};
 
 pub(super) const METRICS: Metrics = Metrics::Entries(&[
     row("videos_watched", "Videos watched", WATCHED, DayPart::Whole),
@@ -17,8 +17,8 @@ const fn row(
     part: DayPart,
 ) -> EntryMetric {
     let metric = Metric { name, title, unit: Unit::Count, better: Better::Neither, is_log: false };
-    EntryMetric { metric, reading: Reading::Sum { sources, part } }
+    EntryMetric { metric, reading: DayValue::Sum { sources, part } }
 }
 
-const WATCHED: &[EntrySource] = &[EntrySource { kind: "watches", amount: count }];
-const LIKED: &[EntrySource] = &[EntrySource { kind: "likes", amount: count }];
+const WATCHED: &[EntrySource] = &[EntrySource { kind: "watches", amount: ONE }];
+const LIKED: &[EntrySource] = &[EntrySource { kind: "likes", amount: ONE }];
