@@ -152,8 +152,12 @@ fn attention(app: &App, servers: &[ServerView], live: &serde_json::Value) -> Vec
         }
         if server.changed_tools > 0 {
             all.push(Attention {
-                what: format!("{} changed tools on {}", server.changed_tools, server.name),
-                why: "They differ from what you accepted.".to_owned(),
+                what: match server.changed_tools {
+                    1 => format!("1 changed tool on {}", server.name),
+                    many => format!("{many} changed tools on {}", server.name),
+                },
+                why: "Different from what you accepted; calls are refused until you accept the change."
+                    .to_owned(),
                 path: server.path.clone(),
             });
         }
