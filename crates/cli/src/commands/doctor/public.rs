@@ -139,12 +139,11 @@ impl Walk {
         let host = host.rsplit_once(':').map_or(host, |(host, _)| host).trim_matches(['[', ']']);
         let is_local =
             !self.issuer.is_https() || host == "localhost" || host.ends_with(".localhost");
-        let found: Vec<IpAddr> = match self.connect_to {
-            Some(_) => Vec::new(),
-            None => {
-                let found = tokio::net::lookup_host((host, 443)).await;
-                found.into_iter().flatten().map(|address| address.ip()).collect()
-            }
+        let found: Vec<IpAddr> = if self.connect_to.is_some() {
+            Vec::new()
+        } else {
+            let found = tokio::net::lookup_host((host, 443)).await;
+            found.into_iter().flatten().map(|address| address.ip()).collect()
         };
         if is_local {
             let words = "it calls from its own machines, and this address is this machine only";

@@ -31,6 +31,7 @@ use crate::server_login::{address, resource_for, takes_own_document};
 const WAIT_MINUTES_MAX: u64 = 10;
 
 #[derive(Args)]
+#[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 pub(crate) struct SignInArgs {
     /// The server's name
     name: String,
@@ -103,17 +104,16 @@ pub(super) fn sign_in(args: &SignInArgs, context: &Context, out: &mut Out) -> Re
         say_start(args, &server, &found, &started, &receiver, out)?;
         let wait = Duration::from_secs(WAIT_MINUTES_MAX * 60);
         let ended = tokio::time::timeout(wait, receiver.wait(&logins, &started, out)).await;
-        let ended = ended.map_err(|_| {
+        ended.map_err(|_| {
             anyhow!(
                 "sign-in timed out after {WAIT_MINUTES_MAX} minutes\nhint: run the command again"
             )
-        })?;
-        ended
+        })?
     });
     // A thread may still wait for a line on standard input.
     runtime.shutdown_background();
     let finished_by = ended?;
-    finish(&server, &key, &stores, &finished_by, context, out)
+    finish(&server, &key, &stores, finished_by, context, out)
 }
 
 /// Records the sign-in, unless the gate that finished it has, lists the tools and reports the login.
@@ -121,13 +121,13 @@ fn finish(
     server: &Server,
     key: &LoginKey,
     stores: &Stores,
-    finished_by: &FinishedBy,
+    finished_by: FinishedBy,
     context: &Context,
     out: &mut Out,
 ) -> Result<Ending> {
     let facts = stores.logins().store.facts(key)?;
     let facts = facts.ok_or_else(|| anyhow!("the login was removed during the sign-in"))?;
-    if *finished_by == FinishedBy::Command {
+    if finished_by == FinishedBy::Command {
         stores.note("server_signed_in", &server.name, &facts.issuer)?;
     }
     let mut tools = None;
