@@ -76,7 +76,7 @@ pub(crate) fn event_with(url: &str, headers: &[(&str, &str)], words: &str) -> St
     let rest = url.strip_prefix("http://").unwrap();
     let (host, path) = rest.split_once('/').unwrap();
     let mut stream = TcpStream::connect(host).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    stream.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
     let mut request = format!("GET /{path} HTTP/1.1\r\nHost: {host}\r\n");
     for (name, value) in headers {
         let _ = write!(request, "{name}: {value}\r\n");

@@ -50,7 +50,7 @@ pub(super) fn print(page: &str) -> Result<Vec<u8>> {
 fn find(path: Option<&std::ffi::OsStr>) -> Option<PathBuf> {
     let folders: Vec<PathBuf> = std::env::split_paths(path?).collect();
     let at = |name: &&str| folders.iter().map(|folder| folder.join(name)).find(|own| own.is_file());
-    BROWSERS.iter().find_map(|name| at(name))
+    BROWSERS.iter().find_map(at)
 }
 
 /// What the browser said. It must end in time.
