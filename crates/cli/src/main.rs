@@ -2,6 +2,7 @@
 
 mod account;
 mod audit_log;
+mod bundle;
 mod cli;
 mod client_files;
 mod commands;

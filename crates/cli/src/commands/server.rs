@@ -14,6 +14,7 @@ use crate::output::{Out, Table, count, cut_end, visible};
 use store::tool_class;
 
 mod add;
+mod add_bundle;
 mod capture;
 mod known;
 mod pins;
@@ -104,6 +105,7 @@ fn remove(name: &str, stores: &Stores, out: &mut Out) -> Result<Ending> {
     }
     let grants = stores.registry.remove_server(name, stores.now_us())?;
     stores.record()?;
+    add_bundle::remove(name, stores)?;
     let signed_out = sign_out::sign_out_of(name, None, stores)?;
     for (_, outcome) in &signed_out {
         if let connectors::server_login::SignedOut::Failed(why) = outcome {

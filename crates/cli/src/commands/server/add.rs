@@ -21,11 +21,11 @@ use crate::program::{find_program, resolved};
 use crate::running::{self, GateFacts};
 use crate::server_login::text::Found;
 
-#[derive(Args)]
+#[derive(Args, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 pub(crate) struct AddArgs {
-    /// Its name, which becomes part of addresses and tool names
-    name: String,
+    /// Its name, which becomes part of addresses and tool names; or the file of a bundle (`.mcpb`)
+    pub(super) name: String,
     /// The command that speaks MCP on stdin and stdout, after `--`
     #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["url", "builtin"])]
     command: Vec<String>,
@@ -71,21 +71,59 @@ pub(crate) struct AddArgs {
     /// Do not connect now; the tools are pinned when the server is first used
     #[arg(long)]
     no_connect: bool,
+    /// The name of a server that is added from a bundle [default: the bundle's]
+    #[arg(long = "name", value_name = "NAME")]
+    pub(super) bundle_name: Option<String>,
+    /// A setting of a bundle: KEY=VALUE; a sensitive one as KEY to be prompted, KEY=@FILE, or KEY=env:VARIABLE
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(super) set: Vec<String>,
+    /// Add a bundle without asking
+    #[arg(long)]
+    pub(super) yes: bool,
+}
+
+impl AddArgs {
+    /// The same for a server of another name.
+    pub(super) fn renamed(&self, name: String) -> AddArgs {
+        AddArgs { name, ..self.clone() }
+    }
 }
 
 pub(super) fn run(args: &AddArgs, context: &Context, out: &mut Out) -> Result<Ending> {
+    if super::add_bundle::is_bundle(&args.name) {
+        return super::add_bundle::run(args, context, out);
+    }
+    if args.bundle_name.is_some() || !args.set.is_empty() {
+        bail!("`--name` and `--set` are for a bundle\nhint: `tollgate server add FILE.mcpb`");
+    }
     // Before a prompt for a secret that would then be discarded.
     check_sources(args)?;
     let stores = context.open()?;
+    check_free(args, &stores)?;
+    let written = target(args)?;
+    register(args, &written, &stores, context, out)
+}
+
+pub(super) fn check_free(args: &AddArgs, stores: &Stores) -> Result<()> {
     if stores.servers()?.iter().any(|server| server.name == args.name) {
         bail!(
             "server `{0}` exists already\nhint: choose another name, or `tollgate server remove {0}` first",
             args.name
         );
     }
-    let written = target(args)?;
+    Ok(())
+}
+
+/// Registers a server that runs or is at `written`, and pins its tools.
+pub(super) fn register(
+    args: &AddArgs,
+    written: &Target,
+    stores: &Stores,
+    context: &Context,
+    out: &mut Out,
+) -> Result<Ending> {
     written.check()?;
-    check_other_than_gate(&written, &stores)?;
+    check_other_than_gate(written, stores)?;
     let target = resolved(written.clone());
     let options = ServerOptions {
         tools: args.tools.clone(),
@@ -108,15 +146,15 @@ pub(super) fn run(args: &AddArgs, context: &Context, out: &mut Out) -> Result<En
     stores.registry.add_server(&new, &stores.file_names, stores.now_us())?;
     stores.record()?;
     if !args.no_connect
-        && let Some(found) = pin_or_remove(&args.name, &stores, context)?
+        && let Some(found) = pin_or_remove(&args.name, stores, context)?
     {
-        return report_sign_in(args, &found, &stores, out);
+        return report_sign_in(args, &found, stores, out);
     }
-    report(args, &stores, out)?;
+    report(args, stores, out)?;
     if out.wants_json() {
         return Ok(Ending::Yes);
     }
-    report_program(&written, &stores, args, out)?;
+    report_program(written, stores, args, out)?;
     out.say(next_step(args));
     Ok(Ending::Yes)
 }
