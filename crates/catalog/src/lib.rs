@@ -12,5 +12,6 @@ pub mod pins;
 pub mod poison;
 pub mod recommend;
 pub mod sarif;
+pub mod skills;
 pub mod slug;
 pub mod view;

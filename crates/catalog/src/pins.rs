@@ -53,7 +53,12 @@ pub fn fingerprint(tool: json::Value<'_>) -> Fingerprint {
 
 /// The fingerprint of a definition in canonical form, as stored with a pin.
 pub fn fingerprint_of_canonical(canonical: &str) -> Fingerprint {
-    let digest = Sha256::digest(canonical.as_bytes());
+    fingerprint_of_bytes(canonical.as_bytes())
+}
+
+/// The SHA-256 of any bytes, such as a file of a skill.
+pub fn fingerprint_of_bytes(bytes: &[u8]) -> Fingerprint {
+    let digest = Sha256::digest(bytes);
     let mut hex = String::with_capacity(64);
     for byte in digest {
         hex.push(char::from_digit(u32::from(byte >> 4), 16).unwrap_or('0'));

@@ -350,7 +350,12 @@ fn every_preset_loads_for_a_server_with_difficult_names() {
     );
     for preset in Preset::ALL {
         for (resources, prompts) in [(false, false), (true, false), (true, true)] {
-            let made = for_server("example", &server.tools, Offer { resources, prompts }, preset);
+            let skills = ["acme/refunds".to_owned(), "a*".to_owned()];
+            let offer = Offer { resources, prompts, skills: if prompts { &skills } else { &[] } };
+            let made = for_server("example", &server.tools, offer, preset);
+            let named = made.policy.get("skills").cloned();
+            let expected = prompts && preset != Preset::Strict;
+            assert_eq!(named, expected.then(|| serde_json::json!({ "acme/refunds": {} })));
             loads(&made.policy);
             assert!(made.notes.iter().any(|n| n.tool == "a*b"));
             assert!(made.policy["hide"].as_array().unwrap().contains(&"poison".into()));
@@ -441,7 +446,7 @@ fn a_tool_name_that_cannot_be_a_counter_still_has_limits() {
     let name = "/update";
     let rated = |rule: &Value| rule["tools"][name]["limits"][0]["max"].is_number();
     let server = assessed("odd", &[tool(name, "Update a record", &["text"])]);
-    let offer = Offer { resources: false, prompts: false };
+    let offer = Offer::default();
     let policy = for_server("odd", &server.tools, offer, Preset::Recommended).policy;
     loads(&policy);
     assert!(rated(&policy), "{policy:#}");
@@ -476,7 +481,7 @@ proptest! {
     fn every_recommendation_for_any_server_loads(made in prop::collection::vec(any_tool(), 0..8)) {
         let server = assessed("any", &made);
         for preset in Preset::ALL {
-            let offer = Offer { resources: true, prompts: made.len() % 2 == 0 };
+            let offer = Offer { resources: true, prompts: made.len() % 2 == 0, skills: &[] };
             loads(&for_server("any", &server.tools, offer, preset).policy);
         }
         for tool in &server.tools {

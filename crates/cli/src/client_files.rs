@@ -14,6 +14,7 @@ pub(crate) mod json_file;
 mod jsonc;
 pub(crate) mod plan;
 mod resolve;
+pub(crate) mod skill_folders;
 pub(crate) mod snippets;
 pub(crate) mod table;
 pub(crate) mod toml_file;

@@ -1,8 +1,10 @@
-//! The lists of a server (tools, resources, prompts), requested through a gate or read from a saved file.
+//! The lists of a server (tools, resources, prompts, skills), requested through a gate or read from a saved file.
 
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
+use gateway::SkillText;
+use policy::json::{Bounds, Doc};
 use store::registry::{Origin, Pin, Server, ServerOptions, Target};
 
 use crate::context::{Context, Stores};
@@ -18,9 +20,22 @@ pub(crate) struct Offer {
     pub(crate) tools: Vec<String>,
     pub(crate) resources: Vec<String>,
     pub(crate) prompts: Vec<String>,
+    pub(crate) skills: Vec<String>,
+    /// The texts of the skills' files that were read.
+    pub(crate) skill_texts: Vec<SkillText>,
     pub(crate) instructions: Option<String>,
     /// Only tools are known, as in a saved list.
     pub(crate) is_partial: bool,
+}
+
+impl Offer {
+    /// The names of its skills, as policies use them.
+    pub(crate) fn skill_names(&self) -> Vec<String> {
+        let docs =
+            self.skills.iter().filter_map(|text| Doc::read(text.as_bytes(), &Bounds::ANSWER).ok());
+        let uris = docs.filter_map(|doc| Some(doc.root().get("uri")?.as_str()?.into_owned()));
+        uris.filter_map(|uri| catalog::skills::name_of(&uri).map(str::to_owned)).collect()
+    }
 }
 
 /// A scanned server.
@@ -52,6 +67,8 @@ pub(crate) fn request(server: &Server, stores: &Stores, context: &Context) -> Re
         tools: offered.tools,
         resources,
         prompts: offered.prompts,
+        skills: offered.skills,
+        skill_texts: offered.skill_texts,
         instructions: offered.instructions,
         is_partial: false,
     })

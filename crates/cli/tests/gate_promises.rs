@@ -65,6 +65,8 @@ mod rounds;
 mod running;
 #[path = "gate/sessions.rs"]
 mod sessions;
+#[path = "gate/skills.rs"]
+mod skills;
 #[path = "gate/store.rs"]
 mod store;
 #[path = "gate/task_owners.rs"]

@@ -10,8 +10,10 @@ use crate::activity::Activity;
 use crate::app::App;
 use crate::daily_metrics::Metrics;
 use crate::personal::archive::ArchiveImport;
+use crate::prompt::Prompt;
 use crate::resource::{Resource, Template};
 use crate::service::Service;
+use crate::skill::Skill;
 use crate::sync::Mirror;
 use crate::webhook::Webhook;
 use crate::{Answer, Tool};
@@ -24,6 +26,9 @@ pub struct Connector {
     pub tools: &'static [Tool],
     pub resources: &'static [Resource],
     pub templates: &'static [Template],
+    /// Instructions for models, with their files.
+    pub skills: &'static [Skill],
+    pub prompts: &'static [Prompt],
     /// The policy (JSON text) that applies unless the owner names another.
     pub policy: &'static str,
     /// The local mirror of the owner's records.
@@ -172,6 +177,8 @@ impl Connector {
             tools: &[],
             resources: &[],
             templates: &[],
+            skills: &[],
+            prompts: &[],
             policy: "",
             mirror: None,
             archive: None,

@@ -9,6 +9,7 @@ pub mod days;
 mod events;
 pub mod export;
 mod fill;
+mod guidance;
 mod handler;
 mod health;
 pub(crate) mod insights;
@@ -58,6 +59,8 @@ pub const CONNECTOR: Connector = Connector {
     policy: include_str!("whoop/policy.json"),
     resources: resources::RESOURCES,
     templates: resources::TEMPLATES,
+    skills: guidance::SKILLS,
+    prompts: guidance::PROMPTS,
     mirror: Some(&sync::MIRROR),
     webhook: Some(&webhook::WEBHOOK),
     agent_exports: Some(&export::AGENT_EXPORTS),

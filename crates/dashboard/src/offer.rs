@@ -1,4 +1,4 @@
-//! What a server offers, as it was last seen: its tools with class and evidence, its resources and its prompts.
+//! What a server offers, as it was last seen: its tools with class and evidence, its resources, prompts and skills.
 
 use catalog::assess::assess;
 use catalog::recommend::{Offer, Preset, for_server};
@@ -21,11 +21,12 @@ pub(crate) struct OfferedName {
     pub(crate) definition: String,
 }
 
-/// The lists of resources and prompts by the method that lists them: section, and the member with the name.
-const LISTS: [(&str, &str, &str); 3] = [
+/// The lists of resources, prompts and skills by the method that lists them: section, and the member with the name.
+const LISTS: [(&str, &str, &str); 4] = [
     ("resources/list", "resources", "uri"),
     ("resources/templates/list", "resources", "uriTemplate"),
     ("prompts/list", "prompts", "name"),
+    ("skills/list", "skills", "uri"),
 ];
 
 /// The pins of a server. A built-in server costs nothing to list, so its tools are there from the start.
@@ -65,10 +66,15 @@ pub(crate) fn offered(
             continue;
         };
         for item in stored.items {
-            let name = text_of(&item, member);
+            let named = text_of(&item, member);
+            let (name, description) = if *section == "skills" {
+                let path = catalog::skills::name_of(&named).unwrap_or_default().to_owned();
+                (path, text_at(&item, &["frontmatter", "description"]))
+            } else {
+                (named, text_of(&item, "description"))
+            };
             let is_known = all.iter().any(|known| known.section == *section && known.name == name);
             if !name.is_empty() && !is_known {
-                let description = text_of(&item, "description");
                 all.push(OfferedName { section, name, description, class: None, definition: item });
             }
         }
@@ -77,8 +83,14 @@ pub(crate) fn offered(
 }
 
 fn text_of(json: &str, member: &str) -> String {
+    text_at(json, &[member])
+}
+
+fn text_at(json: &str, path: &[&str]) -> String {
     let doc = Doc::read(json.as_bytes(), &Bounds::ANSWER).ok();
-    let text = doc.as_ref().and_then(|doc| doc.root().get(member)?.as_str());
+    let found =
+        doc.as_ref().and_then(|doc| path.iter().try_fold(doc.root(), |at, key| at.get(key)));
+    let text = found.and_then(Value::as_str);
     text.map(std::borrow::Cow::into_owned).unwrap_or_default()
 }
 
@@ -90,7 +102,9 @@ pub(crate) fn recommended(server: &str, offered: &[OfferedName], preset: Preset)
         .filter_map(|one| Doc::read(one.definition.as_bytes(), &Bounds::ANSWER).ok())
         .collect();
     let tools: Vec<Value<'_>> = docs.iter().map(Doc::root).collect();
+    let skills = offered.iter().filter(|one| one.section == "skills");
+    let skills: Vec<String> = skills.map(|one| one.name.clone()).collect();
     let has = |section: &str| offered.iter().any(|one| one.section == section);
-    let besides = Offer { resources: has("resources"), prompts: has("prompts") };
+    let besides = Offer { resources: has("resources"), prompts: has("prompts"), skills: &skills };
     for_server(server, &assess(server, &tools).tools, besides, preset).text()
 }

@@ -83,6 +83,9 @@ fn subject(entry: &Entry) -> Option<Subject<'_>> {
     if !entry.uri.is_empty() {
         return Some(Subject::Resource(&entry.uri));
     }
+    if !entry.skill.is_empty() {
+        return Some(Subject::Skill(&entry.skill));
+    }
     (!entry.prompt.is_empty()).then_some(Subject::Prompt(&entry.prompt))
 }
 

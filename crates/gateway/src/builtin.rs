@@ -3,6 +3,7 @@
 
 mod blocking;
 mod describe;
+mod guidance;
 mod progress;
 mod unavailable;
 
@@ -110,7 +111,11 @@ impl Builtin {
             "resources/list" => describe::resources(self.connector, call.shows_apps).to_string(),
             "resources/templates/list" => describe::templates(self.connector).to_string(),
             "resources/read" => self.read(call, params).await?.to_string(),
-            "prompts/list" => json!({ "prompts": [] }).to_string(),
+            "prompts/list" => guidance::prompts(self.connector).to_string(),
+            "prompts/get" => guidance::prompt(self.connector, params)?.to_string(),
+            "skills/list" => guidance::skills(self.connector).to_string(),
+            "skills/get" => guidance::skill(self.connector, params)?.to_string(),
+            "resources/directory/read" => guidance::directory(self.connector, params)?.to_string(),
             _ => return Err(RpcError::new(METHOD_NOT_FOUND, "method not found")),
         };
         out.extend_from_slice(result.as_bytes());
@@ -206,6 +211,9 @@ impl Builtin {
         if let Some(app) = self.connector.apps.iter().find(|app| app.uri == uri) {
             let content = json!({ "uri": uri, "mimeType": app::MIME, "text": (app.page)() });
             return Ok(json!({ "contents": [content] }));
+        }
+        if let Some(file) = guidance::file(self.connector, uri) {
+            return Ok(file);
         }
         let no_context = |why: NoContext| RpcError::new(INTERNAL_ERROR, why.to_string());
         let ctx = self.ctx.get().map_err(no_context)?;

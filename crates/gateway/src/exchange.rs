@@ -29,6 +29,7 @@ pub(crate) mod results;
 mod rounds;
 mod settle;
 mod sign_in;
+pub(crate) mod skills;
 pub(crate) mod state;
 pub(crate) mod subject;
 pub(crate) mod tasks;

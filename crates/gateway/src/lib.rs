@@ -15,7 +15,7 @@ pub use edge::http::{CALLBACK, addresses};
 pub use edge::owner_pages::{Page, PageBody, PageFuture, PageReach, Pages};
 pub use edge::serve::{ListenError, Tls, TlsError, Validity};
 pub use edge::sign_in_callback::SIGN_IN_COOKIE;
-pub use gate::preview::Offered;
+pub use gate::preview::{Offered, SkillText};
 pub use gate::reload::{Changed, ReadSettings};
 pub use gate::run::{Identity, Listening, RunError, Wrapped};
 pub use gate::{Gate, GateError, GateOptions};

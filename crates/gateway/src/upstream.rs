@@ -38,6 +38,7 @@ mod route;
 pub(crate) mod server;
 pub(crate) mod server_requests;
 pub(crate) mod shared_stream;
+pub(crate) mod skills;
 mod socket;
 mod sse_channel;
 mod stderr_lines;

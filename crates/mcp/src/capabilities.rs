@@ -33,6 +33,8 @@ impl ClientCapabilities {
 
 /// The extension with which a modern client declares support for tasks.
 pub const TASKS: &str = "io.modelcontextprotocol/tasks";
+/// The extension for skills.
+pub const SKILLS: &str = "io.modelcontextprotocol/skills";
 
 /// The extension with which a client declares that it shows MCP Apps.
 const APPS: &str = "io.modelcontextprotocol/ui";

@@ -23,7 +23,7 @@ pub mod translate;
 #[cfg(test)]
 mod tests;
 
-pub use capabilities::{ClientCapabilities, InputKind, TASKS};
+pub use capabilities::{ClientCapabilities, InputKind, SKILLS, TASKS};
 pub use client_info::ClientInfo;
 pub use envelope::{error_body, notification_body, request_body, result_body, result_prefix};
 pub use error::{ProtocolError, code};

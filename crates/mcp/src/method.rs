@@ -82,6 +82,9 @@ methods! {
     ResourcesUnsubscribe "resources/unsubscribe" Request Client V2024_11_05 V2025_11_25;
     PromptsList "prompts/list" Request Client V2024_11_05 V2026_07_28;
     PromptsGet "prompts/get" Request Client V2024_11_05 V2026_07_28;
+    SkillsList "skills/list" Request Client V2024_11_05 V2026_07_28;
+    SkillsGet "skills/get" Request Client V2024_11_05 V2026_07_28;
+    DirectoryRead "resources/directory/read" Request Client V2024_11_05 V2026_07_28;
     Complete "completion/complete" Request Client V2024_11_05 V2026_07_28;
     SetLevel "logging/setLevel" Request Client V2024_11_05 V2025_11_25;
     TasksGet "tasks/get" Request Either V2025_11_25 V2026_07_28;

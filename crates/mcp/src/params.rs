@@ -105,7 +105,7 @@ pub mod meta_keys {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Named<'d> {
     Tool(Cow<'d, str>),
-    /// A resource, or a resource template in `completion/complete`.
+    /// A resource, a skill by the URI of its `SKILL.md`, or a resource template in `completion/complete`.
     Resource(Cow<'d, str>),
     Prompt(Cow<'d, str>),
     Task(Cow<'d, str>),
@@ -205,12 +205,18 @@ fn named_within<'d>(
     match method {
         Method::ToolsCall => tool(params, bytes_max.tool),
         Method::PromptsGet => prompt(params, bytes_max.prompt),
-        Method::ResourcesRead | Method::ResourcesSubscribe | Method::ResourcesUnsubscribe => {
+        Method::DirectoryRead => {
+            list(params)?;
             Ok(Named::Resource(text(params, "uri", URI_BYTES_MAX)?))
         }
+        Method::ResourcesRead
+        | Method::ResourcesSubscribe
+        | Method::ResourcesUnsubscribe
+        | Method::SkillsGet => Ok(Named::Resource(text(params, "uri", URI_BYTES_MAX)?)),
         Method::Complete => completion(params, bytes_max.prompt),
         Method::ToolsList
         | Method::PromptsList
+        | Method::SkillsList
         | Method::ResourcesList
         | Method::ResourcesTemplatesList
         | Method::TasksList => list(params),

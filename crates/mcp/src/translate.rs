@@ -30,6 +30,8 @@ pub fn is_cacheable(method: &str) -> bool {
             | "resources/list"
             | "resources/templates/list"
             | "resources/read"
+            | "skills/list"
+            | "skills/get"
     )
 }
 

@@ -12,6 +12,8 @@ pub enum Subject<'a> {
     /// By its URI.
     Resource(&'a str),
     Prompt(&'a str),
+    /// By its path at the server, such as `acme/refunds`.
+    Skill(&'a str),
     /// Any other JSON-RPC method.
     Method(&'a str),
 }
@@ -22,16 +24,18 @@ impl<'a> Subject<'a> {
             Subject::Tool(name)
             | Subject::Resource(name)
             | Subject::Prompt(name)
+            | Subject::Skill(name)
             | Subject::Method(name) => name,
         }
     }
 
-    /// `tool`, `resource`, `prompt` or `method`.
+    /// `tool`, `resource`, `prompt`, `skill` or `method`.
     pub const fn kind(self) -> &'static str {
         match self {
             Subject::Tool(_) => "tool",
             Subject::Resource(_) => "resource",
             Subject::Prompt(_) => "prompt",
+            Subject::Skill(_) => "skill",
             Subject::Method(_) => "method",
         }
     }
@@ -64,7 +68,7 @@ pub struct Caller<'a> {
     pub client: Option<&'a str>,
 }
 
-/// Facts about a tool beyond its name.
+/// Facts about a tool or skill beyond its name.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ToolFacts<'a> {
     /// The server that offers it, if known.
@@ -76,7 +80,7 @@ pub struct ToolFacts<'a> {
     pub aggregates: bool,
 }
 
-/// How a tool's definition compares with the one the owner accepted.
+/// How the definition of a tool or skill compares with the one the owner accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Definition {
     Unchanged,

@@ -223,7 +223,7 @@ impl<'w, R: Recorder> Walk<'w, R> {
         described(self.call.subject)
     }
 
-    /// The rules for all tools, then the entry's own. Resources and prompts have only their own.
+    /// The rules for all tools, then the entry's own. Resources, prompts and skills have only their own.
     fn rules(&self, entry: Option<&'w Entry>) -> impl Iterator<Item = Source<'w>> + use<'w, R> {
         let shared =
             matches!(self.call.subject, Subject::Tool(_)).then_some(&self.policy.all_tools);

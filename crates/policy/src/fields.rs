@@ -54,7 +54,7 @@ const APPROVE_IF: Field =
     optional("approve_if", APPROVAL_RULES, "any rule that holds asks a human");
 const LIMITS_FIELD: Field =
     optional("limits", LIMITS, "how much is admitted in any interval; all are held, or none");
-const ON_CHANGE_WORDS: &str = "what happens to a tool whose definition is new or changed since the owner accepted it; `refuse` unless said";
+const ON_CHANGE_WORDS: &str = "what happens to a tool or skill whose definition is new or changed since the owner accepted it; `refuse` unless said";
 
 pub(crate) static POLICY: Object = Object {
     name: "policy",
@@ -73,11 +73,16 @@ pub(crate) static POLICY: Object = Object {
         optional("tools", Shape::Named(&ENTRY), "tools by exact name or glob; `{}` allows"),
         optional("resources", Shape::Named(&ENTRY), "resources by URI or glob; `{}` allows"),
         optional("prompts", Shape::Named(&ENTRY), "prompts by exact name or glob; `{}` allows"),
+        optional(
+            "skills",
+            Shape::Named(&ENTRY),
+            "skills by path or glob, such as `acme/refunds` for `skill://acme/refunds/SKILL.md`; `{}` allows the skill and its files",
+        ),
         optional("on_change", Shape::Word(ON_CHANGE), ON_CHANGE_WORDS),
         optional(
             "aggregate_only",
             Shape::Whole(AGGREGATE_DAYS_MAX),
-            "only aggregates of at least so many days leave; tools that cannot aggregate, resources and prompts are denied",
+            "only aggregates of at least so many days leave; tools that cannot aggregate, resources, prompts and skills are denied",
         ),
         optional(
             "server_requests",
@@ -201,6 +206,7 @@ pub(crate) static TEST: Object = Object {
         optional("tool", Shape::Text, "the tool that is called"),
         optional("resource", Shape::Text, "or the URI that is read"),
         optional("prompt", Shape::Text, "or the prompt that is fetched"),
+        optional("skill", Shape::Text, "or the skill that is read"),
         optional("args", Shape::Data, "the arguments; none unless said"),
         optional(
             "params",

@@ -79,10 +79,11 @@ fn compile(root: &Node, loader: &mut Loader) -> Policy {
     let tools = Section::compile(root.get("tools"), "/tools", names, shared, loader);
     let resources = Section::compile(root.get("resources"), "/resources", uris, &[], loader);
     let prompts = Section::compile(root.get("prompts"), "/prompts", names, &[], loader);
+    let skills = Section::compile(root.get("skills"), "/skills", names, &[], loader);
     let hide = compile_hide(root.get("hide"), uris, loader);
     warn_of_hidden(root, &hide, loader);
     warn_of_other_wildcards(root, loader);
-    let redacts = [&tools, &resources, &prompts]
+    let redacts = [&tools, &resources, &prompts, &skills]
         .into_iter()
         .flat_map(Section::entries)
         .any(|entry| !entry.effects.redact.is_empty());
@@ -96,6 +97,7 @@ fn compile(root: &Node, loader: &mut Loader) -> Policy {
         tools,
         resources,
         prompts,
+        skills,
         on_change: root.text_of("on_change").and_then(OnChange::from_name).unwrap_or_default(),
         aggregate_days: aggregate_days(root.get("aggregate_only")),
         server_requests: server_requests(root.get("server_requests")),
@@ -133,7 +135,7 @@ fn server_requests(node: Option<&Node>) -> Vec<ServerRequest> {
 
 /// An entry that `hide` overrides is most likely a mistake.
 fn warn_of_hidden(root: &Node, hide: &NamePatterns, loader: &mut Loader) {
-    for section in ["tools", "resources", "prompts"] {
+    for section in ["tools", "resources", "prompts", "skills"] {
         for member in root.get(section).map(Node::members).unwrap_or_default() {
             if member.name.contains('*') {
                 continue;

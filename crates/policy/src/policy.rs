@@ -26,6 +26,7 @@ pub struct Policy {
     pub(crate) tools: Section,
     pub(crate) resources: Section,
     pub(crate) prompts: Section,
+    pub(crate) skills: Section,
     pub(crate) on_change: OnChange,
     /// Only aggregates of at least so many days may leave.
     pub(crate) aggregate_days: Option<u32>,
@@ -135,7 +136,7 @@ impl Policy {
 
     /// The redactions of all entries together, for server messages that are not results.
     pub fn redacted_anywhere(&self) -> Effects {
-        let sections = [&self.tools, &self.resources, &self.prompts];
+        let sections = [&self.tools, &self.resources, &self.prompts, &self.skills];
         let entries = sections.into_iter().flat_map(Section::entries);
         let redact = entries.flat_map(|entry| entry.effects.redact.iter().cloned()).collect();
         Effects { redact, result_bytes_max: None }
@@ -156,6 +157,7 @@ impl Policy {
             Subject::Tool(_) => Some(&self.tools),
             Subject::Resource(_) => Some(&self.resources),
             Subject::Prompt(_) => Some(&self.prompts),
+            Subject::Skill(_) => Some(&self.skills),
             Subject::Method(_) => None,
         }
     }

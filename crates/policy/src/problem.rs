@@ -71,7 +71,7 @@ impl LoadError {
 }
 
 /// Words that may be quoted whatever the text is.
-const SAFE_WORDS: [&str; 13] = [
+const SAFE_WORDS: [&str; 14] = [
     "version",
     "default",
     "$schema",
@@ -81,6 +81,7 @@ const SAFE_WORDS: [&str; 13] = [
     "tools",
     "resources",
     "prompts",
+    "skills",
     "on_change",
     "server_requests",
     "tests",

@@ -128,5 +128,8 @@ fn operand(takes: Takes) -> Value {
 }
 
 fn one_target() -> Value {
-    ["tool", "resource", "prompt"].iter().map(|field| json!({ "required": [field] })).collect()
+    ["tool", "resource", "prompt", "skill"]
+        .iter()
+        .map(|field| json!({ "required": [field] }))
+        .collect()
 }

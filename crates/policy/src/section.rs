@@ -1,4 +1,4 @@
-//! The entries for tools, resources or prompts, and the patterns that select them.
+//! The entries for tools, resources, prompts or skills, and the patterns that select them.
 
 use crate::entry::Entry;
 use crate::limits::Limit;

@@ -36,6 +36,7 @@ enum TargetKind {
     Tool,
     Resource,
     Prompt,
+    Skill,
 }
 
 /// The result of one test.
@@ -90,6 +91,7 @@ impl SelfTest {
                 TargetKind::Tool => Subject::Tool(target),
                 TargetKind::Resource => Subject::Resource(target),
                 TargetKind::Prompt => Subject::Prompt(target),
+                TargetKind::Skill => Subject::Skill(target),
             },
             args: doc.as_ref().map(Doc::root),
             params: params.as_ref().map(Doc::root),
@@ -161,11 +163,12 @@ fn read_target(node: &Node) -> Result<(TargetKind, String), Complaint> {
         ("tool", TargetKind::Tool),
         ("resource", TargetKind::Resource),
         ("prompt", TargetKind::Prompt),
+        ("skill", TargetKind::Skill),
     ];
     let mut found = kinds.iter().filter_map(|(field, kind)| Some((*kind, node.text_of(field)?)));
     match (found.next(), found.next()) {
         (Some((kind, target)), None) => Ok((kind, target.to_owned())),
-        _ => Err(Complaint::new("a test needs one of `tool`, `resource` and `prompt`")),
+        _ => Err(Complaint::new("a test needs one of `tool`, `resource`, `prompt` and `skill`")),
     }
 }
 

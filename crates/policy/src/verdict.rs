@@ -172,12 +172,13 @@ pub enum Code {
     ApprovalDenied,
     ApprovalExpired,
     ToolChanged,
+    DigestMismatch,
     ResultTooLarge,
     StoreUnavailable,
 }
 
 impl Code {
-    pub const ALL: [Code; 10] = [
+    pub const ALL: [Code; 11] = [
         Code::DeniedByRule,
         Code::DeniedByDefault,
         Code::NoPolicy,
@@ -186,6 +187,7 @@ impl Code {
         Code::ApprovalDenied,
         Code::ApprovalExpired,
         Code::ToolChanged,
+        Code::DigestMismatch,
         Code::ResultTooLarge,
         Code::StoreUnavailable,
     ];
@@ -200,6 +202,7 @@ impl Code {
             Code::ApprovalDenied => "approval_denied",
             Code::ApprovalExpired => "approval_expired",
             Code::ToolChanged => "tool_changed",
+            Code::DigestMismatch => "digest_mismatch",
             Code::ResultTooLarge => "result_too_large",
             Code::StoreUnavailable => "store_unavailable",
         }

@@ -57,7 +57,7 @@ fn policies(servers: &[Assessment], out: &mut String) {
     let (mut loaded, mut failed, mut tests) = (0, Vec::new(), 0);
     for server in servers {
         for preset in Preset::ALL {
-            let offer = Offer { resources: true, prompts: true };
+            let offer = Offer { resources: true, prompts: true, skills: &[] };
             let made = for_server(&server.server, &server.tools, offer, preset);
             match Policy::load(&made.text(), Format::Json) {
                 Ok(policy) => {

@@ -20,9 +20,11 @@ const NAME_CHARS_MAX: usize = 128;
 
 /// What a server offers besides tools.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Offer {
+pub struct Offer<'a> {
     pub resources: bool,
     pub prompts: bool,
+    /// The names of its skills, as policies use them.
+    pub skills: &'a [String],
 }
 
 /// A note for the owner about a recommendation.
@@ -54,7 +56,7 @@ impl ServerPolicy {
 pub fn for_server(
     server: &str,
     tools: &[AssessedTool],
-    offer: Offer,
+    offer: Offer<'_>,
     preset: Preset,
 ) -> ServerPolicy {
     let mut plan = Plan::default();
@@ -125,7 +127,7 @@ impl Plan {
         self.notes.push(PolicyNote { tool: tool.to_owned(), words: words.to_owned() });
     }
 
-    fn document(&self, server: &str, offer: Offer, preset: Preset, open: bool) -> Value {
+    fn document(&self, server: &str, offer: Offer<'_>, preset: Preset, open: bool) -> Value {
         let mut policy = Map::new();
         let default = if open { "allow" } else { "deny" };
         policy.insert("version".to_owned(), "1".into());
@@ -153,12 +155,18 @@ impl Plan {
                     policy.insert(section.to_owned(), json!({ "*": {} }));
                 }
             }
+            // By name: a skill is instructions, so one that is added later is not allowed by itself.
+            let skills = offer.skills.iter().filter(|name| can_be_named(name));
+            let skills: Map<String, Value> = skills.map(|name| (name.clone(), json!({}))).collect();
+            if !skills.is_empty() {
+                policy.insert("skills".to_owned(), Value::Object(skills));
+            }
         }
         policy.insert("tests".to_owned(), self.tests(default, offer, preset));
         Value::Object(policy)
     }
 
-    fn description(&self, server: &str, offer: Offer, preset: Preset, open: bool) -> String {
+    fn description(&self, server: &str, offer: Offer<'_>, preset: Preset, open: bool) -> String {
         let count = |wanted: &str| {
             self.effects.iter().filter(|(_, treatment, _)| group(*treatment) == wanted).count()
         };
@@ -171,7 +179,11 @@ impl Plan {
         }
         let rest = if open { "allowed" } else { "denied" };
         let _ = write!(text, " every other tool {rest}.");
-        for (name, offered) in [("Resources", offer.resources), ("Prompts", offer.prompts)] {
+        for (name, offered) in [
+            ("Resources", offer.resources),
+            ("Prompts", offer.prompts),
+            ("Skills", !offer.skills.is_empty()),
+        ] {
             if offered {
                 let how = if open || opens_reading(preset) { "can be read" } else { "are denied" };
                 let _ = write!(text, " {name} {how}.");
@@ -180,7 +192,7 @@ impl Plan {
         text
     }
 
-    fn tests(&self, default: &str, offer: Offer, preset: Preset) -> Value {
+    fn tests(&self, default: &str, offer: Offer<'_>, preset: Preset) -> Value {
         let mut tests: Vec<Value> = Vec::new();
         let step = self.effects.len().div_ceil(TESTS_MAX).max(1);
         for (name, treatment, _) in self.effects.iter().step_by(step) {

@@ -64,8 +64,9 @@ fn push_note(entry: &Entry, out: &mut String) {
 
 /// `server.tool`, or the method where there is no subject.
 fn what(entry: &Entry) -> String {
-    let subject =
-        [&entry.tool, &entry.uri, &entry.prompt].into_iter().find(|name| !name.is_empty());
+    let subject = [&entry.tool, &entry.uri, &entry.prompt, &entry.skill]
+        .into_iter()
+        .find(|name| !name.is_empty());
     let subject = subject.unwrap_or(&entry.method);
     if entry.server.is_empty() { subject.clone() } else { format!("{} {subject}", entry.server) }
 }

@@ -73,7 +73,7 @@ pub(crate) struct FilterArgs {
     /// Only this server
     #[arg(long)]
     server: Option<String>,
-    /// Only this tool, resource or prompt
+    /// Only this tool, resource, prompt or skill
     #[arg(long, value_name = "NAME")]
     tool: Option<String>,
     /// Only this decision

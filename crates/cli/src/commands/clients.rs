@@ -15,6 +15,7 @@ mod copies;
 mod files;
 mod import;
 mod install;
+mod install_skill;
 mod journal;
 mod list;
 mod plan_text;
@@ -28,7 +29,7 @@ pub(crate) enum ClientsCommand {
     List,
     /// Put the servers of clients behind the gate and point their files at it
     Import(ClientImportArgs),
-    /// Add one server of the gate to one client
+    /// Add one server of the gate, or its skill, to one client
     Install(InstallArgs),
     /// List or remove the copies of old client files, which hold secrets in clear
     Copies(CopiesArgs),
@@ -75,8 +76,11 @@ pub(crate) struct InstallArgs {
     /// The client, such as cursor
     client: String,
     /// The server behind the gate
-    #[arg(long, value_name = "SERVER")]
-    server: String,
+    #[arg(long, value_name = "SERVER", required_unless_present = "skill")]
+    server: Option<String>,
+    /// Write the skill `tollgate-insights` into the client's folder of skills
+    #[arg(long, conflicts_with = "server")]
+    skill: bool,
     /// A grant that holds the server [default: a new one with the recommended policy]
     #[arg(long, value_name = "LABEL")]
     grant: Option<String>,
@@ -94,6 +98,7 @@ impl ClientsCommand {
             ClientsCommand::List => list::run(out),
             ClientsCommand::Import(args) if args.undo => undo::run(&args, context, out),
             ClientsCommand::Import(args) => import::run(&args, context, out),
+            ClientsCommand::Install(args) if args.skill => install_skill::run(&args, context, out),
             ClientsCommand::Install(args) => install::run(&args, context, out),
             ClientsCommand::Copies(args) => copies::run(&args, context, out),
         }

@@ -89,13 +89,14 @@ fn collect_lists(value: Value<'_>, offer: &mut Offer) -> bool {
 
 fn collect_members(value: Value<'_>, offer: &mut Offer) -> bool {
     let mut found = false;
-    for key in ["tools", "resources", "resourceTemplates", "prompts"] {
+    for key in ["tools", "resources", "resourceTemplates", "prompts", "skills"] {
         let Some(items) = value.get(key).filter(|items| items.kind() == Kind::Array) else {
             continue;
         };
         let list = match key {
             "tools" => &mut offer.tools,
             "prompts" => &mut offer.prompts,
+            "skills" => &mut offer.skills,
             _ => &mut offer.resources,
         };
         list.extend(raw_items(items));

@@ -10,6 +10,7 @@
 mod accounts;
 mod aggregates;
 mod archives;
+mod bundles;
 mod catalog;
 mod cli_test;
 mod clients;
@@ -25,6 +26,8 @@ mod first_use;
 mod floods;
 mod gate;
 mod grants;
+#[cfg(feature = "demo")]
+mod guidance;
 mod help;
 mod history;
 mod hostile;

@@ -17,7 +17,7 @@ pub(super) struct SearchArgs {
     grant: Option<String>,
     /// Only this server.
     server: Option<String>,
-    /// Only this tool, resource or prompt.
+    /// Only this tool, resource, prompt or skill.
     subject: Option<String>,
     /// Only this decision: `admitted`, `denied`, `limited`, `asked`, `refused`, `unauthenticated`,
     /// `passed` or `own`.

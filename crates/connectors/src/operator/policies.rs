@@ -29,7 +29,7 @@ pub(super) struct SimulateArgs {
     server: Option<String>,
     #[serde(default)]
     kind: Kind,
-    /// The tool, URI or prompt.
+    /// The tool, URI, prompt or skill.
     name: String,
     /// The arguments of the call.
     #[serde(default)]
@@ -43,6 +43,8 @@ enum Kind {
     Tool,
     Resource,
     Prompt,
+    /// By its path, such as `acme/refunds`.
+    Skill,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -112,6 +114,7 @@ pub(super) fn simulate(operator: &Operator<'_>, args: &SimulateArgs) -> Result<S
             Kind::Tool => Subject::Tool(&args.name),
             Kind::Resource => Subject::Resource(&args.name),
             Kind::Prompt => Subject::Prompt(&args.name),
+            Kind::Skill => Subject::Skill(&args.name),
         },
         args: Some(doc.root()),
         params: None,
@@ -129,7 +132,7 @@ pub(super) fn simulate(operator: &Operator<'_>, args: &SimulateArgs) -> Result<S
                 .as_deref()
                 .is_some_and(|server| crate::aggregates(server, &args.name)),
             definition: match args.kind {
-                Kind::Tool => Definition::Unchanged,
+                Kind::Tool | Kind::Skill => Definition::Unchanged,
                 Kind::Resource | Kind::Prompt => Definition::Unknown,
             },
         },

@@ -353,7 +353,7 @@ fn read_only_policy(app: &App, server: &str) -> Result<String, Problem> {
         .filter_map(|pinned| Doc::read(pinned.definition.as_bytes(), &Bounds::ANSWER).ok())
         .collect();
     let tools: Vec<Value<'_>> = docs.iter().map(Doc::root).collect();
-    let offer = Offer { resources: false, prompts: false };
+    let offer = Offer::default();
     Ok(for_server(server, &assess(server, &tools).tools, offer, Preset::Strict).text())
 }
 

@@ -152,6 +152,7 @@ fn subject<'n>(section: &str, name: &'n str) -> Option<Subject<'n>> {
         "tools" => Some(Subject::Tool(name)),
         "resources" => Some(Subject::Resource(name)),
         "prompts" => Some(Subject::Prompt(name)),
+        "skills" => Some(Subject::Skill(name)),
         _ => None,
     }
 }

@@ -42,10 +42,10 @@ impl EntryView {
         EntryView { entry, at }
     }
 
-    /// The tool, resource or prompt, or what an act was about.
+    /// The tool, resource, prompt or skill, or what an act was about.
     pub(crate) fn subject(&self) -> &str {
         let entry = &self.entry;
-        let named = [&entry.tool, &entry.uri, &entry.prompt, &entry.about];
+        let named = [&entry.tool, &entry.uri, &entry.prompt, &entry.skill, &entry.about];
         named.into_iter().find(|text| !text.is_empty()).map_or("", String::as_str)
     }
 

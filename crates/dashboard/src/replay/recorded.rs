@@ -87,8 +87,9 @@ impl Recorded {
     }
 
     pub fn subject(&self) -> Subject<'_> {
-        let Entry { tool, uri, prompt, method, .. } = &self.entry;
+        let Entry { tool, uri, prompt, skill, method, .. } = &self.entry;
         match (tool.is_empty(), uri.is_empty(), prompt.is_empty()) {
+            _ if !skill.is_empty() => Subject::Skill(skill),
             (false, ..) => Subject::Tool(tool),
             (_, false, _) => Subject::Resource(uri),
             (.., false) => Subject::Prompt(prompt),
@@ -133,10 +134,12 @@ impl Recorded {
     /// refused.
     fn definition(&self) -> Definition {
         match self.subject() {
-            Subject::Tool(_) if self.entry.code == Code::ToolChanged.as_str() => {
+            Subject::Tool(_) | Subject::Skill(_)
+                if self.entry.code == Code::ToolChanged.as_str() =>
+            {
                 Definition::Changed
             }
-            Subject::Tool(_) => Definition::Unchanged,
+            Subject::Tool(_) | Subject::Skill(_) => Definition::Unchanged,
             _ => Definition::Unknown,
         }
     }

@@ -80,6 +80,7 @@ struct SuggestionBuilder {
     tools: Map<String, Value>,
     resources: Map<String, Value>,
     prompts: Map<String, Value>,
+    skills: Map<String, Value>,
     tests: Vec<Value>,
     left_out: Vec<LeftOut>,
     allowed: usize,
@@ -94,6 +95,7 @@ impl SuggestionBuilder {
             NameKind::Tool => Some(&mut self.tools),
             NameKind::Resource => Some(&mut self.resources),
             NameKind::Prompt => Some(&mut self.prompts),
+            NameKind::Skill => Some(&mut self.skills),
             NameKind::Method => None,
         };
         let why = match &section {
@@ -140,8 +142,12 @@ impl SuggestionBuilder {
         if !hide.is_empty() {
             policy.insert("hide".into(), json!(hide));
         }
-        let sections =
-            [("tools", self.tools), ("resources", self.resources), ("prompts", self.prompts)];
+        let sections = [
+            ("tools", self.tools),
+            ("resources", self.resources),
+            ("prompts", self.prompts),
+            ("skills", self.skills),
+        ];
         for (name, entries) in sections.into_iter().filter(|(_, entries)| !entries.is_empty()) {
             policy.insert(name.into(), entries.into());
         }

@@ -16,6 +16,7 @@ pub(super) enum NameKind {
     Tool,
     Resource,
     Prompt,
+    Skill,
     Method,
 }
 
@@ -25,6 +26,7 @@ impl NameKind {
             Subject::Tool(_) => NameKind::Tool,
             Subject::Resource(_) => NameKind::Resource,
             Subject::Prompt(_) => NameKind::Prompt,
+            Subject::Skill(_) => NameKind::Skill,
             Subject::Method(_) => NameKind::Method,
         }
     }
@@ -35,6 +37,7 @@ impl NameKind {
             NameKind::Tool => "tool",
             NameKind::Resource => "resource",
             NameKind::Prompt => "prompt",
+            NameKind::Skill => "skill",
             NameKind::Method => "method",
         }
     }

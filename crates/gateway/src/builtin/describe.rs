@@ -4,6 +4,8 @@ use connectors::app::MIME;
 use connectors::{Connector, Reach, Resource, Template, Tool};
 use serde_json::{Value, json};
 
+use mcp::SKILLS;
+
 /// Name, capabilities and instructions of a service.
 pub(super) fn initialize_result(connector: &Connector, revision: &str) -> Value {
     let mut capabilities = json!({ "tools": { "listChanged": false } });
@@ -11,8 +13,12 @@ pub(super) fn initialize_result(connector: &Connector, revision: &str) -> Value 
     if let (true, Value::Object(fields)) = (has_resources, &mut capabilities) {
         let resources = json!({ "subscribe": false, "listChanged": false });
         fields.insert("resources".to_owned(), resources);
-        // There are no prompts, but some clients list them without checking.
+        // Also without prompts, because some clients list them without checking.
         fields.insert("prompts".to_owned(), json!({ "listChanged": false }));
+    }
+    if let (false, Value::Object(fields)) = (connector.skills.is_empty(), &mut capabilities) {
+        let skills = json!({ SKILLS: { "directoryRead": true } });
+        fields.insert("extensions".to_owned(), skills);
     }
     json!({
         "protocolVersion": revision,

@@ -20,6 +20,7 @@ use crate::exchange::names;
 use crate::exchange::outbound::Outbound;
 use crate::exchange::own_tokens;
 use crate::exchange::refuse::{id_of, refuse};
+use crate::exchange::skills;
 use crate::exchange::subject::subject;
 use crate::notify::from_client;
 use crate::notify::subscribe;
@@ -245,6 +246,7 @@ async fn to_single_server(
         Ok(named) => named,
         Err(refused) => return refuse(incoming.context, &refused, &incoming.request.method_name),
     };
+    Box::pin(skills::learn(incoming, access, &named)).await;
     let about = match subject(incoming, &access.server.name, &named) {
         Ok(about) => about,
         Err(refused) => return refuse(incoming.context, &refused, &incoming.request.method_name),

@@ -22,6 +22,7 @@ use crate::exchange::error_responses;
 use crate::exchange::names;
 use crate::exchange::outbound::Outbound;
 use crate::exchange::refuse;
+use crate::exchange::skills;
 use crate::exchange::subject;
 use crate::exchange::tool_check;
 use crate::runtime::offload::LARGE_TO_EDIT_BYTES;
@@ -130,9 +131,13 @@ async fn route<'a>(
     }
     Ok(match named {
         Named::Resource(uri) => {
-            let claimed = app_pages::owner(incoming, uri)?;
+            let claimed = match app_pages::owner(incoming, uri)? {
+                None => skills::owner(incoming, uri).await?,
+                claimed => claimed,
+            };
             match claimed {
                 Some(access) => Some((access, None)),
+                None if skills::is_skill(incoming, uri) => skills::only_server(incoming),
                 None => owner_of(incoming, uri).await.map(|access| (access, None)),
             }
         }
@@ -250,8 +255,11 @@ async fn merged(incoming: &IncomingRequest<'_>, list: List) -> Outbound {
             }
         };
         listed += 1;
-        let pins = access.server.pins();
-        let view = names::view(incoming, access, &pins);
+        if list == List::Skills {
+            skills::refresh(incoming.context.services(), &access.server);
+        }
+        let (pins, skills) = (access.server.pins(), access.server.skills());
+        let view = names::view(incoming, access, &pins, &skills);
         let mut turn_bytes = 0;
         for item in found.iter() {
             turn_bytes += item.len();
@@ -262,7 +270,8 @@ async fn merged(incoming: &IncomingRequest<'_>, list: List) -> Outbound {
             let Ok(doc) = Doc::read(item.as_bytes(), &Bounds::ANSWER) else { continue };
             let name = doc.root().get(list.key()).and_then(Value::as_str).unwrap_or_default();
             // A URI leads to one server: the first that lists it.
-            let unique = list.has_names() || seen.insert(name.clone().into_owned());
+            let unique =
+                list.has_names() || list == List::Skills || seen.insert(name.clone().into_owned());
             let item = view.item(list, doc.root()).filter(|_| unique);
             all.extend(item.map(|definition| MergedItem {
                 server: &access.server.name,
@@ -273,6 +282,9 @@ async fn merged(incoming: &IncomingRequest<'_>, list: List) -> Outbound {
     }
     if listed == 0 && !left_out.is_empty() && left_out.iter().all(|(_, why)| why.is_failure()) {
         return no_server_listed(incoming, list, &left_out);
+    }
+    if list == List::Skills {
+        all = skills::unambiguous(all);
     }
     let all = if list.has_names() {
         names::rename_all(incoming.context, all).await
@@ -378,7 +390,7 @@ pub(in crate::exchange) async fn join_all<F: Future>(
 
 /// All items of one server's list, raw. Waits no longer than clients usually do, which is less than the timeout
 /// of a call.
-async fn items(
+pub(in crate::exchange) async fn items(
     incoming: &IncomingRequest<'_>,
     access: &ServerAccess,
     list: List,
@@ -419,12 +431,18 @@ async fn read_all(
 ) -> Result<Vec<String>, UpstreamError> {
     tool_check::note_offers(context.services(), peer);
     if !peer.offers(list.capability()) {
+        if list == List::Skills {
+            peer.server.note_skills(&[], true);
+        }
         return Ok(Vec::new());
     }
     let mut found = tool_check::read_list(context, peer, permit, list).await?;
     if list == List::Tools {
         let set = peer.capabilities(context.capabilities(ClientCapabilities::default()));
         found = tool_check::observe_items(context.services(), peer, set, found).await;
+    }
+    if list == List::Skills {
+        skills::observe_list(context.services(), &peer.server, &found);
     }
     Ok(found)
 }

@@ -92,8 +92,8 @@ pub(in crate::exchange) fn owner<'a>(
 
 /// Whether a tool that the grant sees has this page, under the current key or the older one.
 fn names_page(incoming: &IncomingRequest<'_>, access: &ServerAccess, uri: &str) -> bool {
-    let pins = access.server.pins();
-    let view = names::view(incoming, access, &pins);
+    let (pins, skills) = (access.server.pins(), access.server.skills());
+    let view = names::view(incoming, access, &pins, &skills);
     pins.offered(view.set).iter().filter(|text| text.contains(uri)).any(|text| {
         let Ok(doc) = Doc::read(text.as_bytes(), &Bounds::ANSWER) else { return false };
         let Some(meta) = doc.root().get("_meta") else { return false };

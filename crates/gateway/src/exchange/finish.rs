@@ -4,10 +4,13 @@ use crate::exchange::aggregate::ITEMS_MAX;
 use crate::exchange::error_responses;
 use crate::exchange::results;
 use crate::exchange::rounds::{self, RoundContent};
+use crate::exchange::skills;
 use crate::exchange::tasks;
 use crate::exchange::tool_check;
 use crate::upstream::UpstreamError;
 use crate::upstream::lists::{List, ListView};
+use crate::upstream::pins::Pins;
+use crate::upstream::skills::SkillBook;
 use bytes::Bytes;
 use mcp::edit::{self, Member};
 use mcp::translate;
@@ -102,6 +105,7 @@ impl InFlightCall {
             || !results::has_no_effects(&self.effects)
             || self.lists_tasks()
             || self.pinned_page().is_some()
+            || self.must_check_skill()
     }
 
     fn lists_tasks(&self) -> bool {
@@ -111,6 +115,7 @@ impl InFlightCall {
     /// The result with all edits, or none if it stays unchanged.
     pub(in crate::exchange) fn edited(&self, result: Value<'_>) -> Result<Option<String>, Denial> {
         self.check_page(result)?;
+        self.check_skill(result)?;
         self.context.state.tasks.note(result, &self.request, &self.context, &self.peer);
         let mut text = self.allowed(result)?;
         if self.lists_tasks() {
@@ -122,6 +127,10 @@ impl InFlightCall {
             self.check_list_size(list, result)?;
             text =
                 Some(apply_edit(text.as_deref(), result, |result| self.visible_list(list, result)));
+        }
+        if self.lists_directory() {
+            let shown = |result: Value<'_>| self.visible_directory(result);
+            text = Some(apply_edit(text.as_deref(), result, shown));
         }
         if !self.crossing.is_none() {
             text = self.translated_result(text.as_deref(), result);
@@ -161,12 +170,30 @@ impl InFlightCall {
                 self.request.is_first_page(),
             );
         }
-        let pins = self.peer.server.pins();
-        let policy = self.rules.as_ref().map(|rules| &rules.policy);
-        let mask = self.peer.server.mask();
-        let is_mapped = self.peer.server.spec.options.map_names;
-        let is_builtin = self.peer.is_builtin();
-        ListView { policy, pins: &pins, set, mask, is_builtin, is_mapped }.result(list, result)
+        if list == List::Skills {
+            skills::observe_page(self.context.services(), &self.peer.server, result);
+        }
+        let server = &self.peer.server;
+        let (pins, skills) = (server.pins(), server.skills());
+        self.view(&pins, &skills).result(list, result)
+    }
+
+    /// The server's items as the client may see them.
+    pub(in crate::exchange) fn view<'a>(
+        &'a self,
+        pins: &'a Pins,
+        skills: &'a SkillBook,
+    ) -> ListView<'a> {
+        let capabilities = self.context.capabilities(self.request.client_capabilities);
+        ListView {
+            policy: self.rules.as_ref().map(|rules| &rules.policy),
+            pins,
+            skills,
+            set: self.peer.capabilities(capabilities),
+            mask: self.peer.server.mask(),
+            is_builtin: self.peer.is_builtin(),
+            is_mapped: self.peer.server.spec.options.map_names,
+        }
     }
 
     pub(in crate::exchange) fn result(&self, message: &Bytes, edited: Option<String>) -> Bytes {

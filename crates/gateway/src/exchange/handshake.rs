@@ -10,6 +10,7 @@ use store::ledger::{Ending, Permit};
 use crate::exchange::call::{self, IncomingRequest, Target};
 use crate::exchange::connect;
 use crate::exchange::context::Endpoint;
+use crate::exchange::context::RequestContext;
 use crate::exchange::error_responses;
 use crate::exchange::outbound::Outbound;
 use crate::exchange::refuse;
@@ -19,6 +20,7 @@ use crate::snapshot::ServerAccess;
 use crate::upstream::UpstreamError;
 use crate::upstream::open::{self, OpenedPeer};
 use crate::upstream::peer::Peer;
+use crate::upstream::skills;
 use mcp::ClientInfo;
 use mcp::edit::{self, Member};
 use mcp::translate;
@@ -50,7 +52,7 @@ pub(crate) async fn initialize(incoming: &IncomingRequest<'_>) -> Outbound {
     match &incoming.context.endpoint {
         Endpoint::All => {
             let agreed = Revision::agree(&requested_version(params));
-            let result = gate_initialize_result(agreed);
+            let result = gate_initialize_result(incoming.context, agreed);
             let answer = SessionDraft {
                 agreed,
                 body: result_body(&incoming.request.id, &result.to_string()),
@@ -163,7 +165,8 @@ async fn with_server(
         }
         Err(error) if can_sign_in_later(&error) => {
             let agreed = Revision::agree(&requested_version(params));
-            let body = result_body(id, &unopened_server_result(agreed).to_string());
+            let body =
+                result_body(id, &unopened_server_result(incoming.context, agreed).to_string());
             let draft = SessionDraft { agreed, body, peer: None };
             open_session(incoming, draft, initialize_params, permit, params)
         }
@@ -291,8 +294,8 @@ pub(crate) fn client_in_meta(request: &Request<'_>) -> Option<ClientInfo> {
 }
 
 /// The gate's own `initialize` result at the endpoint of all servers.
-fn gate_initialize_result(agreed: Revision) -> serde_json::Value {
-    json!({
+fn gate_initialize_result(context: &RequestContext, agreed: Revision) -> serde_json::Value {
+    let mut result = json!({
         "protocolVersion": agreed.as_str(),
         "capabilities": {
             "tools": { "listChanged": true },
@@ -303,7 +306,15 @@ fn gate_initialize_result(agreed: Revision) -> serde_json::Value {
         },
         "serverInfo": { "name": "tollgate", "version": env!("CARGO_PKG_VERSION") },
         "instructions": "Several servers behind one gate. A tool's name begins with its server's, as in `server__tool`.",
-    })
+    });
+    let accesses = || context.grantee.accesses.values().filter(|access| access.rules.is_some());
+    let offers = |what: &str| accesses().any(|access| access.server.may_offer(what));
+    let all = result.get_mut("capabilities").and_then(serde_json::Value::as_object_mut);
+    if let Some(all) = all.filter(|_| offers(skills::EXTENSION)) {
+        let settings = json!({ "directoryRead": offers(skills::DIRECTORY_READ) });
+        all.insert("extensions".to_owned(), json!({ skills::EXTENSION: settings }));
+    }
+    result
 }
 
 /// Whether the server can be used after a sign-in of this grant. The client is connected without it, so that a
@@ -313,8 +324,8 @@ fn can_sign_in_later(error: &UpstreamError) -> bool {
 }
 
 /// What a server that is not open yet may offer.
-fn unopened_server_result(agreed: Revision) -> serde_json::Value {
-    let mut result = gate_initialize_result(agreed);
+fn unopened_server_result(context: &RequestContext, agreed: Revision) -> serde_json::Value {
+    let mut result = gate_initialize_result(context, agreed);
     if let Some(object) = result.as_object_mut() {
         object.remove("instructions");
     }
@@ -347,7 +358,8 @@ fn ledger_failure_response(
 /// `server/discover` for a modern client.
 pub(crate) async fn discover(incoming: &IncomingRequest<'_>) -> Outbound {
     let Some(access) = incoming.context.only() else {
-        let result = translate::discover_result(&gate_initialize_result(Revision::LEGACY_NEWEST));
+        let own = gate_initialize_result(incoming.context, Revision::LEGACY_NEWEST);
+        let result = translate::discover_result(&own);
         return respond_directly(incoming, &result.to_string());
     };
     let permit = match incoming.context.own_act("server/discover", &access.server.name) {
@@ -371,7 +383,7 @@ pub(crate) async fn discover(incoming: &IncomingRequest<'_>) -> Outbound {
         }
         Err(error) if can_sign_in_later(&error) => {
             permits::release(permit, &error.to_string());
-            let result = unopened_server_result(Revision::LEGACY_NEWEST);
+            let result = unopened_server_result(incoming.context, Revision::LEGACY_NEWEST);
             let result = translate::discover_result(&result);
             Outbound::ok(result_body(&incoming.request.id, &result.to_string()))
         }

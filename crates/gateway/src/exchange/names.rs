@@ -11,6 +11,7 @@ use crate::runtime::offload::LARGE_TO_EDIT_BYTES;
 use crate::snapshot::ServerAccess;
 use crate::upstream::lists::{List, ListView, renamed};
 use crate::upstream::pins::Pins;
+use crate::upstream::skills::SkillBook;
 use mcp::listed_names::{self, ItemName};
 use mcp::{Named, ProtocolError};
 
@@ -87,8 +88,8 @@ async fn shown(
     let is_known = list == List::Tools && server.pins().is_known();
     let items =
         if is_known { None } else { cached_lists::items(incoming, access, list).await.ok() };
-    let pins = server.pins();
-    let view = view(incoming, access, &pins);
+    let (pins, skills) = (server.pins(), server.skills());
+    let view = view(incoming, access, &pins, &skills);
     let is_shown = |definition: &str| {
         Doc::read(definition.as_bytes(), &Bounds::ANSWER)
             .is_ok_and(|doc| view.item(list, doc.root()).is_some())
@@ -118,8 +119,10 @@ pub(in crate::exchange) fn view<'a>(
     incoming: &IncomingRequest<'_>,
     access: &'a ServerAccess,
     pins: &'a Pins,
+    skills: &'a SkillBook,
 ) -> ListView<'a> {
     ListView {
+        skills,
         policy: access.rules.as_ref().map(|rules| &rules.policy),
         pins,
         set: connect::capabilities_at(

@@ -137,14 +137,17 @@ fn with_trace(params: Value<'_>, trace: &Trace) -> String {
 }
 
 /// What an edited request must still name: the method and the judged subject. A request without a subject, such
-/// as a task follow-up, must name what the client named.
+/// as a task follow-up, and one about a skill, which is judged by the path of its URI, must name what the client
+/// named.
 fn judged_as(request: &Request<'_>, method: &str, subject: Option<Subject<'_>>) -> JudgedTarget {
     let named = match subject {
         Some(Subject::Tool(name)) => Named::Tool(name.into()),
         Some(Subject::Resource(uri)) => Named::Resource(uri.into()),
         Some(Subject::Prompt(name)) => Named::Prompt(name.into()),
         // Parsed when the request arrived.
-        Some(Subject::Method(_)) | None => request.named().unwrap_or(Named::Nothing),
+        Some(Subject::Skill(_) | Subject::Method(_)) | None => {
+            request.named().unwrap_or(Named::Nothing)
+        }
     };
     JudgedTarget::new(method, named)
 }

@@ -3,6 +3,7 @@
 use policy::Subject;
 
 use crate::exchange::call::IncomingRequest;
+use crate::exchange::skills;
 use crate::upstream::lists::List;
 use mcp::{Era, Named, ProtocolError, TASKS};
 
@@ -11,6 +12,8 @@ pub(crate) enum RequestSubject<'a> {
     Tool(&'a str),
     Resource(&'a str),
     Prompt(&'a str),
+    /// A skill or one of its files, by the name of the skill.
+    Skill(String),
     Method(&'a str),
     /// A follow-up on a task that was created by these tools.
     Task(Vec<String>),
@@ -24,6 +27,7 @@ impl RequestSubject<'_> {
             RequestSubject::Tool(name) => Subject::Tool(name),
             RequestSubject::Resource(uri) => Subject::Resource(uri),
             RequestSubject::Prompt(name) => Subject::Prompt(name),
+            RequestSubject::Skill(name) => Subject::Skill(name),
             RequestSubject::Method(name) => Subject::Method(name),
             RequestSubject::Task(_) | RequestSubject::Nothing => return None,
         })
@@ -53,7 +57,10 @@ pub(crate) fn subject<'a>(
 ) -> Result<RequestSubject<'a>, ProtocolError> {
     Ok(match named {
         Named::Tool(name) => RequestSubject::Tool(name),
-        Named::Resource(uri) => RequestSubject::Resource(uri),
+        Named::Resource(uri) => match skills::judged_name(incoming, server, uri)? {
+            Some(skill) => RequestSubject::Skill(skill),
+            None => RequestSubject::Resource(uri),
+        },
         Named::Prompt(name) => RequestSubject::Prompt(name),
         Named::Task(id) => {
             match incoming.context.state.tasks.tools_of(incoming.context, server, id) {

@@ -1,5 +1,7 @@
-//! Reads a server's lists without storing them: tools, resources, templates and prompts as the
-//! server sends them, for `tollgate scan`. No tool is called and no pin changes.
+//! Reads a server's lists without storing them: tools, resources, templates, prompts and skills as
+//! the server sends them, for `tollgate scan`. No tool is called and no pin changes.
+
+mod skill_texts;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,6 +23,8 @@ use crate::upstream::peer::Peer;
 use crate::upstream::server::Server;
 use mcp::Era;
 
+pub use skill_texts::SkillText;
+
 /// The lists of a server; each item is the server's own JSON text.
 #[derive(Clone, Debug, Default)]
 pub struct Offered {
@@ -28,6 +32,8 @@ pub struct Offered {
     pub resources: Vec<String>,
     pub templates: Vec<String>,
     pub prompts: Vec<String>,
+    pub skills: Vec<String>,
+    pub skill_texts: Vec<SkillText>,
     /// The server's instructions for models.
     pub instructions: Option<String>,
     /// Name and version of the server.
@@ -114,6 +120,10 @@ impl Gate {
         }
         if peer.offers("prompts") {
             offered.prompts = tool_check::read_list(context, peer, permit, List::Prompts).await?;
+        }
+        if peer.offers(List::Skills.capability()) {
+            offered.skills = tool_check::read_list(context, peer, permit, List::Skills).await?;
+            offered.skill_texts = skill_texts::read(context, peer, permit, &offered.skills).await;
         }
         Ok(offered)
     }

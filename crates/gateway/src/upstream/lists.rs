@@ -1,10 +1,13 @@
 //! A server's lists as a caller sees them: filtered by its policy, with tools as they were pinned.
 
+use catalog::pins::canonical_definition;
+use catalog::skills;
 use policy::json::{Bounds, Doc, Value};
-use policy::{Policy, Subject};
+use policy::{Definition, OnChange, Policy, Subject};
 
 use crate::upstream::Mask;
 use crate::upstream::pins::Pins;
+use crate::upstream::skills::{EXTENSION, SkillBook};
 use mcp::edit::{self, Member, string};
 use mcp::listed_names;
 use mcp::{ClientCapabilities, HEADER_EXTENSION, ParamHeaders};
@@ -16,6 +19,7 @@ pub(crate) enum List {
     Prompts,
     Resources,
     Templates,
+    Skills,
 }
 
 impl List {
@@ -25,6 +29,7 @@ impl List {
             "prompts/list" => List::Prompts,
             "resources/list" => List::Resources,
             "resources/templates/list" => List::Templates,
+            "skills/list" => List::Skills,
             _ => return None,
         })
     }
@@ -35,6 +40,7 @@ impl List {
             List::Prompts => "prompts/list",
             List::Resources => "resources/list",
             List::Templates => "resources/templates/list",
+            List::Skills => "skills/list",
         }
     }
 
@@ -45,6 +51,7 @@ impl List {
             List::Prompts => "prompts",
             List::Resources => "resources",
             List::Templates => "resourceTemplates",
+            List::Skills => "skills",
         }
     }
 
@@ -54,6 +61,7 @@ impl List {
             List::Tools => "tools",
             List::Prompts => "prompts",
             List::Resources | List::Templates => "resources",
+            List::Skills => EXTENSION,
         }
     }
 
@@ -62,7 +70,10 @@ impl List {
         match self {
             List::Tools => "notifications/tools/list_changed",
             List::Prompts => "notifications/prompts/list_changed",
-            List::Resources | List::Templates => "notifications/resources/list_changed",
+            // Skills have no notification of their own; their files are resources.
+            List::Resources | List::Templates | List::Skills => {
+                "notifications/resources/list_changed"
+            }
         }
     }
 
@@ -70,7 +81,7 @@ impl List {
     pub(crate) fn key(self) -> &'static str {
         match self {
             List::Tools | List::Prompts => "name",
-            List::Resources => "uri",
+            List::Resources | List::Skills => "uri",
             List::Templates => "uriTemplate",
         }
     }
@@ -79,20 +90,13 @@ impl List {
     pub(crate) fn has_names(self) -> bool {
         matches!(self, List::Tools | List::Prompts)
     }
-
-    pub(crate) fn subject(self, name: &str) -> Subject<'_> {
-        match self {
-            List::Tools => Subject::Tool(name),
-            List::Prompts => Subject::Prompt(name),
-            List::Resources | List::Templates => Subject::Resource(name),
-        }
-    }
 }
 
 /// One server's items for one caller.
 pub(crate) struct ListView<'a> {
     pub(crate) policy: Option<&'a Policy>,
     pub(crate) pins: &'a Pins,
+    pub(crate) skills: &'a SkillBook,
     /// The client capabilities that the list depends on.
     pub(crate) set: ClientCapabilities,
     /// The server's secrets: a definition may have been accepted before a secret was set.
@@ -107,11 +111,12 @@ impl ListView<'_> {
     /// The item as the caller may see it, if it may.
     pub(crate) fn item(&self, list: List, item: Value<'_>) -> Option<String> {
         let name = item.get(list.key())?.as_str()?;
-        if !self.policy?.shows(list.subject(&name)) {
+        if !self.policy?.shows(self.subject(list, &name)) {
             return None;
         }
         let definition = match list {
             List::Tools => self.tool(&name, item)?,
+            List::Skills => self.skill(&name, item)?,
             _ => item.raw().to_owned(),
         };
         let definition = match self.mask {
@@ -122,6 +127,31 @@ impl ListView<'_> {
             return Some(definition);
         }
         mcp::can_be_sent(&name).then(|| renamed(&definition, &listed_names::mapped(&name)))
+    }
+
+    /// What the policy judges an item as. Files of a skill are judged as the skill, wherever they are listed.
+    fn subject<'n>(&'n self, list: List, name: &'n str) -> Subject<'n> {
+        match list {
+            List::Tools => Subject::Tool(name),
+            List::Prompts => Subject::Prompt(name),
+            List::Resources | List::Templates | List::Skills => match self.skills.skill_of(name) {
+                Some(skill) => Subject::Skill(skill.name()),
+                None if list == List::Skills || skills::is_skill_uri(name) => {
+                    Subject::Skill(skills::name_of_unknown(name))
+                }
+                None => Subject::Resource(name),
+            },
+        }
+    }
+
+    /// A skill whose entry is valid and, unless the policy allows changes, the accepted one.
+    fn skill(&self, uri: &str, item: Value<'_>) -> Option<String> {
+        let name = skills::name_of(uri)?;
+        let skill = self.skills.get(name)?;
+        let is_held = self.policy?.on_change(Subject::Skill(name)) == OnChange::Refuse
+            && skill.definition() != Definition::Unchanged;
+        let is_known = canonical_definition(item) == skill.entry;
+        (is_known && !is_held).then(|| item.raw().to_owned())
     }
 
     /// A tool with redacted results has no output schema, because clients that validate it would reject the
@@ -218,7 +248,9 @@ mod tests {
                 let (pins, set) = (Pins::default(), ClientCapabilities::default());
                 let (policy, mask) = (Some(&policy), Some(&*mask));
                 let is_builtin = false;
-                let view = ListView { policy, pins: &pins, set, mask, is_builtin, is_mapped };
+                let skills = &SkillBook::default();
+                let view =
+                    ListView { policy, pins: &pins, skills, set, mask, is_builtin, is_mapped };
                 let shown = view.item(list, doc.root()).unwrap();
                 assert!(shown.contains("uses [secret API_KEY]"), "{shown}");
             }

@@ -18,6 +18,7 @@ use crate::upstream::builtin_request;
 use crate::upstream::log_levels::LogLevels;
 use crate::upstream::server::Server;
 use crate::upstream::server_requests::ServerRequestRouter;
+use crate::upstream::skills;
 use crate::upstream::{
     ChildState, Event, Link, PermittedRequest, Reply, RestoreState, ServerStream, UpstreamError,
     UpstreamMessage,
@@ -210,7 +211,9 @@ impl Peer {
         let names = ["completions", "logging", "prompts", "resources", "tools"];
         let declared =
             names.into_iter().filter(|name| all.is_some_and(|all| all.contains_key(*name)));
-        declared.collect::<Vec<_>>().join(",")
+        let reads = self.offers(skills::EXTENSION).then_some(skills::EXTENSION);
+        let directories = self.reads_directories().then_some(skills::DIRECTORY_READ);
+        declared.chain(reads).chain(directories).collect::<Vec<_>>().join(",")
     }
 
     /// How often its process was started; 1 if it has none.
@@ -242,9 +245,20 @@ impl Peer {
         self.initialize_result.pointer(&place).and_then(Value::as_bool) == Some(true)
     }
 
-    /// Whether it declares a capability, such as `resources`.
+    /// Whether it declares a capability, such as `resources`, or the extension for skills, which servers of both
+    /// eras declare.
     pub(crate) fn offers(&self, capability: &str) -> bool {
-        self.initialize_result.get("capabilities").is_some_and(|all| all.get(capability).is_some())
+        let all = self.initialize_result.get("capabilities");
+        let extensions = all.and_then(|all| all.get("extensions"));
+        let all = if capability == skills::EXTENSION { extensions } else { all };
+        all.is_some_and(|all| all.get(capability).is_some())
+    }
+
+    /// Whether it lists the files of a folder.
+    fn reads_directories(&self) -> bool {
+        let extensions = self.initialize_result.pointer("/capabilities/extensions");
+        let settings = extensions.and_then(|all| all.get(skills::EXTENSION));
+        settings.and_then(|all| all.get("directoryRead")).and_then(Value::as_bool) == Some(true)
     }
 
     /// Whether a modern server declares an extension.

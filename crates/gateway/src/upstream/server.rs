@@ -20,6 +20,7 @@ use crate::builtin::Builtin;
 use crate::upstream::health::Health;
 use crate::upstream::peer::Peer;
 use crate::upstream::pins::Pins;
+use crate::upstream::skills::{Skill, SkillBook};
 use crate::upstream::{Backoff, ChildOptions, HttpServer, Mask, UpstreamError};
 use mcp::ClientCapabilities;
 
@@ -34,6 +35,7 @@ pub(crate) struct Server {
     pub(crate) start_wait_max: Duration,
     pub(crate) health: Health,
     pins: ArcSwap<Pins>,
+    skills: ArcSwap<SkillBook>,
     shown_revision: AtomicU64,
     kept: ListCache,
     state: Mutex<State>,
@@ -101,6 +103,7 @@ impl Server {
             start_wait_max,
             health: Health::default(),
             pins: ArcSwap::from_pointee(pins),
+            skills: ArcSwap::default(),
             shown_revision: AtomicU64::new(0),
             kept: ListCache::default(),
             state: Mutex::default(),
@@ -119,7 +122,17 @@ impl Server {
         }
     }
 
-    /// Compares a page with its first content, for a server that is not in the registry.
+    /// The skills that it is known to have.
+    pub(crate) fn skills(&self) -> Arc<SkillBook> {
+        self.skills.load_full()
+    }
+
+    /// Notes skills that it listed; with `is_whole` it has no others.
+    pub(crate) fn note_skills(&self, found: &[Skill], is_whole: bool) {
+        self.skills.rcu(|book| book.with(found.to_vec(), is_whole));
+    }
+
+    /// Compares a page or a skill with its first content, for a server that is not in the registry.
     pub(crate) fn observe_page(&self, uri: &str, content: &str) -> PinState {
         let seen = fingerprint_of_canonical(content);
         let mut state = self.state();

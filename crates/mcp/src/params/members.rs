@@ -15,13 +15,15 @@ pub(super) const fn of(method: Method) -> Option<&'static [&'static str]> {
         Method::ToolsCall => &["name", "arguments", "task", "inputResponses", "requestState"],
         Method::PromptsGet => &["name", "arguments", "inputResponses", "requestState"],
         Method::ResourcesRead => &["uri", "inputResponses", "requestState"],
-        Method::ResourcesSubscribe | Method::ResourcesUnsubscribe => &["uri"],
+        Method::ResourcesSubscribe | Method::ResourcesUnsubscribe | Method::SkillsGet => &["uri"],
+        Method::DirectoryRead => &["uri", "cursor"],
         Method::Complete => &["ref", "argument", "context"],
         Method::SetLevel => &["level"],
         Method::ToolsList
         | Method::ResourcesList
         | Method::ResourcesTemplatesList
         | Method::PromptsList
+        | Method::SkillsList
         | Method::TasksList => &["cursor"],
         Method::TasksGet | Method::TasksResult | Method::TasksCancel => &["taskId"],
         Method::TasksUpdate => &["taskId", "inputResponses", "requestState"],

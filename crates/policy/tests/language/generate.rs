@@ -352,18 +352,22 @@ pub(crate) fn policy() -> Strat {
         section(&PATTERNS, 2..7),
         section(&URI_PATTERNS, 1..5),
         section(&PATTERNS, 1..4),
+        section(&PATTERNS, 1..4),
         of(text(&["refuse", "warn", "allow"])),
         proptest::option::weighted(0.15, select(vec!["1", "7", "448"]).prop_map(Json::number)),
     )
-        .prop_map(|(default, hide, all_tools, tools, resources, prompts, on_change, days)| {
-            let mut members = vec![("version", Json::text("1")), ("default", default)];
-            members.extend(hide.map(|hide| ("hide", hide)));
-            members.extend(all_tools.map(|rules| ("all_tools", rules)));
-            members.extend([("tools", tools), ("resources", resources), ("prompts", prompts)]);
-            members.extend(on_change.map(|word| ("on_change", word)));
-            members.extend(days.map(|days| ("aggregate_only", days)));
-            Json::map(members)
-        })
+        .prop_map(
+            |(default, hide, all_tools, tools, resources, prompts, skills, on_change, days)| {
+                let mut members = vec![("version", Json::text("1")), ("default", default)];
+                members.extend(hide.map(|hide| ("hide", hide)));
+                members.extend(all_tools.map(|rules| ("all_tools", rules)));
+                members.extend([("tools", tools), ("resources", resources)]);
+                members.extend([("prompts", prompts), ("skills", skills)]);
+                members.extend(on_change.map(|word| ("on_change", word)));
+                members.extend(days.map(|days| ("aggregate_only", days)));
+                Json::map(members)
+            },
+        )
         .boxed()
 }
 
@@ -409,6 +413,7 @@ pub(crate) fn call() -> BoxedStrategy<ModelCall> {
         6 => select(&NAMES[..]).prop_map(|name| ("tools", name)),
         3 => select(&URIS[..]).prop_map(|name| ("resources", name)),
         2 => select(&NAMES[..]).prop_map(|name| ("prompts", name)),
+        2 => select(&NAMES[..]).prop_map(|name| ("skills", name)),
         1 => Just(("methods", "tasks/list")),
     ];
     let facts =

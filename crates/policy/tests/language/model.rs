@@ -13,7 +13,7 @@ pub(crate) use refused::is_refused;
 /// A call as plain data.
 #[derive(Debug, Clone)]
 pub(crate) struct ModelCall {
-    /// `tools`, `resources`, `prompts` or `methods`.
+    /// `tools`, `resources`, `prompts`, `skills` or `methods`.
     pub(crate) section: &'static str,
     pub(crate) name: String,
     pub(crate) args: Option<Json>,

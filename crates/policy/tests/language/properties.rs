@@ -52,6 +52,7 @@ fn with_call<T>(call: &ModelCall, run: impl FnOnce(&Call<'_>) -> T) -> T {
             "tools" => Subject::Tool(name),
             "resources" => Subject::Resource(name),
             "prompts" => Subject::Prompt(name),
+            "skills" => Subject::Skill(name),
             _ => Subject::Method(name),
         },
         args: doc.as_ref().map(Doc::root),
@@ -270,7 +271,7 @@ fn with_denial(policy: &Json, place: usize) -> Json {
     let Json::Map(members) = policy else { return policy.clone() };
     let members = members.iter().map(|(name, value)| {
         let value = match name.as_str() {
-            "tools" | "resources" | "prompts" => Json::Map(
+            "tools" | "resources" | "prompts" | "skills" => Json::Map(
                 value.members().iter().map(|(name, entry)| (name.clone(), add(entry))).collect(),
             ),
             "default" => Json::text("deny"),

@@ -478,12 +478,13 @@ fn a_changed_definition_is_refused_unless_the_policy_says_otherwise() {
 }
 
 #[test]
-fn resources_and_prompts_have_entries_like_tools() {
+fn resources_prompts_and_skills_have_entries_like_tools() {
     check(&[(
-        "rules, limits and approvals work for all three",
+        "rules, limits and approvals work for all of them",
         r#"{"version":"1","default":"deny",
             "resources":{"mem://*":{"deny_if":[{"conditions":[{"path":"caller.grant","op":"eq","value":"eve"}]}]},"mem://ask":{"action":"require_approval"}},
-            "prompts":{"weekly_*":{"require":[{"conditions":[{"path":"args.week","op":"regex","value":"^W[0-9]+$"}]}]},"weekly_hidden":{"action":"hide"}}}"#,
+            "prompts":{"weekly_*":{"require":[{"conditions":[{"path":"args.week","op":"regex","value":"^W[0-9]+$"}]}]},"weekly_hidden":{"action":"hide"}},
+            "skills":{"acme/*":{},"acme/pay":{"action":"require_approval"},"acme/old":{"action":"hide"},"draft":{"on_change":"allow"}}}"#,
         &[
             (r#""resource":"mem://a""#, "allow", "/resources/mem:~1~1*"),
             (
@@ -500,6 +501,13 @@ fn resources_and_prompts_have_entries_like_tools() {
             ),
             (r#""prompt":"weekly_hidden""#, "hide", "/prompts/weekly_hidden/action"),
             (r#""tool":"weekly_review""#, "deny", "/default"),
+            (r#""skill":"acme/refunds""#, "allow", "/skills/acme~1*"),
+            (r#""skill":"acme/pay""#, "ask", "/skills/acme~1pay/action"),
+            (r#""skill":"acme/old""#, "hide", "/skills/acme~1old/action"),
+            (r#""skill":"refunds""#, "deny", "/default"),
+            (r#""skill":"acme/refunds","definition":"changed""#, "deny", "/on_change"),
+            (r#""skill":"draft","definition":"changed""#, "allow", "/skills/draft"),
+            (r#""prompt":"acme/refunds""#, "deny", "/default"),
         ],
     )]);
 }

@@ -41,6 +41,7 @@ pub struct Entry {
     pub uri: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub prompt: String,
+    pub skill: String,
     /// `admitted`, `denied`, `limited`, `asked`, `refused`, `unauthenticated`, `passed` or `own`;
     /// for a call that was held for a human, how it continued.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -131,6 +132,7 @@ impl Entry {
             tool: row.tool.to_string(),
             uri: row.uri.to_string(),
             prompt: row.prompt.to_string(),
+            skill: row.skill.to_string(),
             decision: row.decision.to_string(),
             code: row.code.to_string(),
             rule: row.rule.to_string(),

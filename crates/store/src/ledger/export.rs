@@ -105,6 +105,7 @@ const COLUMNS: &[CsvColumn] = &[
     ("tool", |e| text(&e.tool)),
     ("uri", |e| text(&e.uri)),
     ("prompt", |e| text(&e.prompt)),
+    ("skill", |e| text(&e.skill)),
     ("decision", |e| text(&e.decision)),
     ("code", |e| text(&e.code)),
     ("rule", |e| text(&e.rule)),

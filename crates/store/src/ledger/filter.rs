@@ -10,7 +10,7 @@ use super::timestamp;
 pub struct Filter {
     pub grant: Option<String>,
     pub server: Option<String>,
-    /// A tool, a resource's URI or a prompt.
+    /// A tool, a resource's URI, a prompt or a skill.
     pub subject: Option<String>,
     pub decision: Option<String>,
     pub outcome: Option<String>,

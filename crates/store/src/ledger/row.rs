@@ -54,6 +54,8 @@ pub(crate) struct AuditRow<'a> {
     #[serde(borrow, default)]
     pub(crate) prompt: Text<'a>,
     #[serde(borrow, default)]
+    pub(crate) skill: Text<'a>,
+    #[serde(borrow, default)]
     pub(crate) policy: Text<'a>,
     pub(crate) policy_version: Option<u64>,
     #[serde(borrow, default)]
@@ -211,6 +213,8 @@ impl<'a> AuditRow<'a> {
             ("resource", &self.uri)
         } else if !self.prompt.is_empty() {
             ("prompt", &self.prompt)
+        } else if !self.skill.is_empty() {
+            ("skill", &self.skill)
         } else {
             ("method", &self.method)
         }

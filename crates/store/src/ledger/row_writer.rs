@@ -91,6 +91,7 @@ pub(crate) fn decision(
         Some(Subject::Tool(name)) => row.text("tool", &redact_tokens(name)),
         Some(Subject::Resource(uri)) => row.text("uri", &redact_tokens(uri)),
         Some(Subject::Prompt(name)) => row.text("prompt", &redact_tokens(name)),
+        Some(Subject::Skill(name)) => row.text("skill", &redact_tokens(name)),
         Some(Subject::Method(_)) | None => {}
     }
     write_ruling(&mut row, ruling);

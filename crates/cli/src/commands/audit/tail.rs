@@ -75,8 +75,9 @@ pub(super) fn search(args: &AuditSearchArgs, context: &Context, out: &mut Out) -
 /// Whether the filter matches a finished entry.
 fn wanted(entry: &Entry, filter: &Filter) -> bool {
     let is = |wanted: &Option<String>, found: &str| wanted.as_deref().is_none_or(|w| w == found);
-    let subject =
-        [&entry.tool, &entry.uri, &entry.prompt].into_iter().find(|name| !name.is_empty());
+    let subject = [&entry.tool, &entry.uri, &entry.prompt, &entry.skill]
+        .into_iter()
+        .find(|name| !name.is_empty());
     is(&filter.grant, &entry.grant)
         && is(&filter.server, &entry.server)
         && is(&filter.decision, &entry.decision)

@@ -19,11 +19,12 @@ use crate::output::{Out, visible};
 
 pub(super) fn run(args: &InstallArgs, context: &Context, out: &mut Out) -> Result<Ending> {
     super::check_names(std::slice::from_ref(&args.client))?;
+    let server = args.server.as_deref().unwrap_or_default();
     let Some(client) = client(&args.client) else { bail!("there is no client `{}`", args.client) };
     let at = crate::client_files::user_folders()?;
     let stores = context.open()?;
-    if !stores.servers()?.iter().any(|server| server.name == args.server) {
-        stores.registry.server(&args.server)?;
+    if !stores.servers()?.iter().any(|known| known.name == server) {
+        stores.registry.server(server)?;
     }
     let wanted = if args.project { Base::Project } else { Base::Home };
     let fits = |spec: &&FileSpec| (spec.base == Base::Project) == (wanted == Base::Project);
@@ -39,9 +40,9 @@ pub(super) fn run(args: &InstallArgs, context: &Context, out: &mut Out) -> Resul
         String::new()
     };
     let gate = Gate::new(&stores, crate::context::default_home().as_deref());
-    let keys = spec.keys(&args.server);
+    let keys = spec.keys(server);
     let with = |label: &str, token: Option<&Token>| {
-        let members = gate.members(client, args.project, &args.server, label, token);
+        let members = gate.members(client, args.project, server, label, token);
         if spec.is_toml() {
             toml_file::add(&text, &keys, &members)
         } else {
@@ -52,9 +53,9 @@ pub(super) fn run(args: &InstallArgs, context: &Context, out: &mut Out) -> Resul
     with("", None).map_err(|why| {
         let at = visible(&path.display().to_string());
         let hint = format!("hint: remove it from `{at}` first, or leave it as it is");
-        why.context(format!("`{}` was not added to {}\n{hint}", args.server, client.title))
+        why.context(format!("`{server}` was not added to {}\n{hint}", client.title))
     })?;
-    let (label, made_grant, token) = grant(args, client.name, &stores)?;
+    let (label, made_grant, token) = grant(args, server, client.name, &stores)?;
     let token = token.filter(|_| !args.project && !args.stdio);
     let new = with(&label, token.as_ref())?;
     let journal = Journal::open(&stores, &context.random)?;
@@ -71,12 +72,13 @@ pub(super) fn run(args: &InstallArgs, context: &Context, out: &mut Out) -> Resul
     super::plan_text::warn_before([client].into_iter(), out);
     let begun = stores.begin("client_changed", client.name)?;
     let made = change.make(&journal, stores.now_us())?;
-    stores.done(&begun, &format!("{}: {}", path.display(), args.server))?;
-    report(args, &path, &label, &made, out)
+    stores.done(&begun, &format!("{}: {}", path.display(), server))?;
+    report(args, server, &path, &label, &made, out)
 }
 
 fn report(
     args: &InstallArgs,
+    server: &str,
     path: &std::path::Path,
     label: &str,
     made: &Made,
@@ -85,7 +87,7 @@ fn report(
     if out.wants_json() {
         out.json(&json!({
             "client": args.client,
-            "server": args.server,
+            "server": server,
             "file": path,
             "grant": label,
             "copy": made.copy,
@@ -96,7 +98,7 @@ fn report(
     let shown = visible(&path.display().to_string());
     out.line(format_args!(
         "{}: server `{}` added to `{shown}`, grant `{label}`",
-        args.client, args.server
+        args.client, server
     ))?;
     made.report(&shown, out);
     out.say("restart the client; `tollgate clients import --undo` reverts it");
@@ -106,25 +108,25 @@ fn report(
 /// The grant given by `--grant`, or a new one for this client and server.
 fn grant(
     args: &InstallArgs,
+    server: &str,
     client: &str,
     stores: &Stores,
 ) -> Result<(String, bool, Option<Token>)> {
     if let Some(label) = &args.grant {
         let grant = stores.grant(label)?;
-        if grant.access(&args.server).is_none() {
+        if grant.access(server).is_none() {
             bail!(
-                "grant `{label}` does not hold `{0}`\nhint: `tollgate grant policy {label} {0} POLICY`",
-                args.server
+                "grant `{label}` does not hold `{server}`\nhint: `tollgate grant policy {label} {server} POLICY`"
             );
         }
         // Its token is not stored, so the client starts the gate as a command.
         return Ok((label.clone(), false, None));
     }
-    recommend::set(&args.server, stores)?;
-    let policy = Some(recommend::policy_name(&args.server));
-    let server_access = vec![ServerAccess { server: args.server.clone(), policy }];
-    let labels = std::iter::once(format!("{client}-{}", args.server))
-        .chain((2..100).map(|number| format!("{client}-{}-{number}", args.server)));
+    recommend::set(server, stores)?;
+    let policy = Some(recommend::policy_name(server));
+    let server_access = vec![ServerAccess { server: server.to_owned(), policy }];
+    let labels = std::iter::once(format!("{client}-{server}"))
+        .chain((2..100).map(|number| format!("{client}-{server}-{number}")));
     for label in labels {
         let label: String = label.chars().take(64).collect();
         if stores.grant(&label).is_ok() {

@@ -45,7 +45,7 @@ fn for_pins(server: &str, stores: &Stores) -> Result<Option<String>> {
     let tools: Vec<Value<'_>> = doc.root().items().collect();
     let assessed = assess(server, &tools);
     // Resources and prompts are not listed here; reading them is allowed like other reads.
-    let offer = Offer { resources: true, prompts: true };
+    let offer = Offer { resources: true, prompts: true, skills: &[] };
     let policy = for_server(server, &assessed.tools, offer, Preset::Recommended)
         .with_own_folders(&own_folders(server, &stores.servers()?));
     Ok(Some(policy.text()))

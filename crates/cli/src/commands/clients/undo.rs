@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail};
 use serde_json::json;
@@ -124,7 +124,10 @@ fn restore(how: &Restore, records: &[Record], journal: &Journal<'_>) -> Result<(
         Restore::Whole if oldest.existed => {
             files::replace(&oldest.path, &journal.before(oldest)?, oldest.mode)?;
         }
-        Restore::Whole => fs::remove_file(&oldest.path)?,
+        Restore::Whole => {
+            fs::remove_file(&oldest.path)?;
+            remove_empty_skill_folders(&oldest.path);
+        }
         Restore::Entries(text) => {
             files::replace(&newest.path, text.as_bytes(), files::mode_of(&newest.path))?;
         }
@@ -137,6 +140,20 @@ fn restore(how: &Restore, records: &[Record], journal: &Journal<'_>) -> Result<(
         journal.drop(record)?;
     }
     Ok(())
+}
+
+/// The folders that only held files of a skill.
+fn remove_empty_skill_folders(file: &Path) {
+    let is_skills = |folder: &Path| folder.file_name().is_some_and(|name| name == "skills");
+    if !file.ancestors().any(is_skills) {
+        return;
+    }
+    for folder in file.ancestors().skip(1).take_while(|folder| !is_skills(folder)) {
+        // Fails for a folder that holds something else.
+        if fs::remove_dir(folder).is_err() {
+            return;
+        }
+    }
 }
 
 /// Removes the grants and servers of an import once no file of the client points at them.

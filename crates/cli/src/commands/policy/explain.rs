@@ -33,7 +33,7 @@ pub(crate) struct ExplainArgs {
     /// The arguments as JSON; `@FILE` reads a file
     #[arg(long, value_name = "JSON")]
     args: Option<String>,
-    /// What is called: tool, resource, prompt or method
+    /// What is called: tool, resource, prompt, skill or method
     #[arg(
         long = "as",
         value_enum,
@@ -71,6 +71,7 @@ enum SubjectKind {
     Tool,
     Resource,
     Prompt,
+    Skill,
     Method,
 }
 
@@ -188,16 +189,17 @@ fn subject(kind: SubjectKind, name: &str) -> Subject<'_> {
         SubjectKind::Tool => Subject::Tool(name),
         SubjectKind::Resource => Subject::Resource(name),
         SubjectKind::Prompt => Subject::Prompt(name),
+        SubjectKind::Skill => Subject::Skill(name),
         SubjectKind::Method => Subject::Method(name),
     }
 }
 
 fn definition(args: &ExplainArgs) -> Definition {
     match (args.kind, args.definition) {
-        (SubjectKind::Tool, DefinitionArg::Unchanged) => Definition::Unchanged,
-        (SubjectKind::Tool, DefinitionArg::Changed) => Definition::Changed,
-        (SubjectKind::Tool, DefinitionArg::New) => Definition::New,
-        (SubjectKind::Tool, DefinitionArg::Conflict) => Definition::Conflict,
+        (SubjectKind::Tool | SubjectKind::Skill, DefinitionArg::Unchanged) => Definition::Unchanged,
+        (SubjectKind::Tool | SubjectKind::Skill, DefinitionArg::Changed) => Definition::Changed,
+        (SubjectKind::Tool | SubjectKind::Skill, DefinitionArg::New) => Definition::New,
+        (SubjectKind::Tool | SubjectKind::Skill, DefinitionArg::Conflict) => Definition::Conflict,
         _ => Definition::Unknown,
     }
 }

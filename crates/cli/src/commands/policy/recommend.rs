@@ -34,7 +34,7 @@ pub(crate) struct RecommendArgs {
     /// Write the policy here instead of printing it
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// List the server's tools now instead of using what was last seen; also covers resources and prompts
+    /// List the server's tools now instead of using what was last seen; also covers resources, prompts and skills
     #[arg(long, conflicts_with = "from")]
     look: bool,
 }
@@ -62,11 +62,12 @@ pub(super) fn run(args: &RecommendArgs, context: &Context, out: &mut Out) -> Res
     Ok(Ending::Yes)
 }
 
-/// Pins hold tools only; resources and prompts need a request to the server.
+/// Pins hold tools only; resources, prompts and skills need a request to the server.
 fn report_left_out(server: &str, stores: &Stores, out: &Out) -> Result<()> {
     let offers = stores.registry.tool_sets(server)?.offers.unwrap_or_default();
     let is_left_out = |kind: &&str| offers.split(',').any(|offer| offer == *kind);
-    let kinds: Vec<&str> = ["prompts", "resources"].into_iter().filter(is_left_out).collect();
+    let mut kinds: Vec<&str> = ["prompts", "resources"].into_iter().filter(is_left_out).collect();
+    kinds.extend(offers.contains("/skills").then_some("skills"));
     if !kinds.is_empty() {
         out.say(format_args!(
             "left out: the {} of `{server}`; `tollgate policy recommend {server} --look` lists and includes them",
@@ -131,8 +132,12 @@ fn recommend(server: &str, offer: &listing::Offer, preset: Preset) -> ServerPoli
         .filter_map(|text| Doc::read(text.as_bytes(), &Bounds::ANSWER).ok())
         .collect();
     let tools: Vec<Value<'_>> = docs.iter().map(Doc::root).collect();
-    let besides =
-        Offer { resources: !offer.resources.is_empty(), prompts: !offer.prompts.is_empty() };
+    let skills = offer.skill_names();
+    let besides = Offer {
+        resources: !offer.resources.is_empty(),
+        prompts: !offer.prompts.is_empty(),
+        skills: &skills,
+    };
     for_server(server, &assess(server, &tools).tools, besides, preset)
 }
 

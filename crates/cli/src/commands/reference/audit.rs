@@ -18,6 +18,7 @@ const FIELDS: &[(&str, &str)] = &[
     ("tool", "the tool that was called"),
     ("uri", "the resource that was read"),
     ("prompt", "the prompt that was fetched"),
+    ("skill", "the skill that was read, or whose file was read"),
     (
         "decision",
         "`admitted`, `denied`, `limited`, `asked`, `refused` (malformed or ambiguous), `unauthenticated`, `passed` (protocol messages of a client), or `own` (requests of the gate itself)",
@@ -103,6 +104,7 @@ mod tests {
             tool: text(),
             uri: text(),
             prompt: text(),
+            skill: text(),
             decision: text(),
             code: text(),
             rule: text(),

@@ -48,18 +48,26 @@ fn drift_of(server: &str, pins: &[Pin], tools: &[Value<'_>]) -> Vec<Drift> {
     drift(server, &accepted, tools)
 }
 
-/// Poison in resources, prompts and instructions, which the model reads like tools.
+/// Poison in resources, prompts, skills and instructions, which the model reads like tools.
 fn other_poison(scanned: &Scanned, assessment: &Assessment) -> Vec<(String, Poison)> {
     let names: Vec<&str> = assessment.tools.iter().map(|tool| tool.name.as_str()).collect();
     let mut out = Vec::new();
-    for (kind, texts) in
-        [("resource", &scanned.offer.resources), ("prompt", &scanned.offer.prompts)]
-    {
+    for (kind, texts) in [
+        ("resource", &scanned.offer.resources),
+        ("prompt", &scanned.offer.prompts),
+        ("skill", &scanned.offer.skills),
+    ] {
         for doc in documents(texts) {
             let poison = inspect(doc.root(), &names);
             if poison.is_reported() {
                 out.push((format!("{kind} `{}`", item_name(doc.root())), poison));
             }
+        }
+    }
+    for file in &scanned.offer.skill_texts {
+        let poison = inspect_text("/text", &file.text);
+        if poison.is_reported() {
+            out.push((format!("skill file `{}`", file.uri), poison));
         }
     }
     if let Some(text) = &scanned.offer.instructions {
@@ -69,6 +77,12 @@ fn other_poison(scanned: &Scanned, assessment: &Assessment) -> Vec<(String, Pois
         }
     }
     out
+}
+
+/// Files of skills that differ from the digest in their entry.
+pub(super) fn other_digests(report: &Report) -> Vec<&str> {
+    let texts = report.scanned.offer.skill_texts.iter();
+    texts.filter(|file| file.is_other).map(|file| file.uri.as_str()).collect()
 }
 
 pub(super) fn item_name(item: Value<'_>) -> String {
@@ -131,6 +145,8 @@ fn server(report: &Report, only: Option<&str>) -> serde_json::Value {
         "findings": report.assessment.findings,
         "resources": names(&report.scanned.offer.resources),
         "prompts": names(&report.scanned.offer.prompts),
+        "skills": report.scanned.offer.skill_names(),
+        "skill_files_with_other_digests": other_digests(report),
         "poisoned_elsewhere": other_poison,
         "drift": report.drift,
     })

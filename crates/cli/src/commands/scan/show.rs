@@ -168,6 +168,9 @@ fn summary(report: &Report) -> String {
         let resources = count(report.scanned.offer.resources.len(), "resource");
         let prompts = count(report.scanned.offer.prompts.len(), "prompt");
         let _ = write!(text, ", {resources}, {prompts}");
+        if !report.scanned.offer.skills.is_empty() {
+            let _ = write!(text, ", {}", count(report.scanned.offer.skills.len(), "skill"));
+        }
     }
     let reported =
         tools.iter().filter(|t| t.poison.is_reported()).count() + report.other_poison.len();

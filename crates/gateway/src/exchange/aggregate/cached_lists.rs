@@ -17,7 +17,7 @@ use crate::upstream::lists::List;
 use crate::upstream::server::{Backend, ListRead, ListReadGuard, ListResult, Server};
 use mcp::{Era, notification_body};
 
-/// How long clients of a grant wait for the tools of a new server. A slower server is added with
+/// How long clients of a grant wait for the tools or skills of a new server. A slower server is added with
 /// `list_changed`.
 const FIRST_TOOLS_WAIT_MAX: Duration = Duration::from_secs(3);
 /// How long they wait for another list that is not cached. Few clients need it at once.
@@ -90,12 +90,20 @@ async fn cached_items(
     let (read, _) = start_read(context, incoming.era, access, list, Duration::ZERO);
     let until = match cached {
         Some(_) => Instant::now() + FRESH_READ_WAIT_MAX,
-        None => server.wanted_since(&context.grantee.id, list) + FIRST_LIST_WAIT_MAX,
+        None => server.wanted_since(&context.grantee.id, list) + first_wait_max(list),
     };
     match wait_for_read(read, until).await {
         Some(Ok(items)) => Ok(items),
         Some(Err(why)) => cached.ok_or(MissingReason::Failed(why)),
         None => cached.ok_or(MissingReason::Pending),
+    }
+}
+
+fn first_wait_max(list: List) -> Duration {
+    match list {
+        // No notification tells clients that skills were added.
+        List::Skills => FIRST_TOOLS_WAIT_MAX,
+        _ => FIRST_LIST_WAIT_MAX,
     }
 }
 

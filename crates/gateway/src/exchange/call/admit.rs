@@ -7,7 +7,7 @@ use super::rounds::{admit_further_round, check_urls_opened, unpark_call};
 use super::via_client;
 use crate::exchange::outbound::Outbound;
 use crate::exchange::rounds::{RoundContent, RoundState};
-use crate::exchange::{approvals, bridge, client_approval, error_responses};
+use crate::exchange::{approvals, bridge, client_approval, error_responses, skills};
 use crate::runtime::{Services, permits};
 use crate::session::InFlightGuard;
 use mcp::{Method, Named};
@@ -149,46 +149,46 @@ async fn wait_until_durable(
     }
 }
 
-/// An unknown tool gets the same response as a hidden one.
+/// An unknown tool or skill gets the same response as a hidden one.
 fn refuse_unknown_tool(
     incoming: &IncomingRequest<'_>,
     target: &Target<'_>,
     decided: &Decided,
     facts: &Facts<'_>,
 ) -> Option<Outbound> {
-    let Some(Subject::Tool(name)) = target.subject else { return None };
+    let (code, reason) = match target.subject {
+        Some(Subject::Tool(name)) if decided.pins.is_known() && !decided.pins.has(name) => {
+            ("unknown_tool", "the server has no such tool")
+        }
+        Some(Subject::Skill(name)) if skills::is_unknown(incoming, target, name) => {
+            ("unknown_skill", "the server lists no such skill")
+        }
+        _ => return None,
+    };
     let open = match decided.verdict.as_ref()?.decision() {
         Decision::Allow | Decision::Ask(_) => true,
         Decision::Deny(denial) => denial.code == Code::ToolChanged,
         Decision::Hidden(_) => false,
     };
-    let pins = &decided.pins;
-    if !open || !pins.is_known() || pins.has(name) {
+    if !open {
         return None;
     }
-    let refusal = Refusal {
-        kind: RefusalKind::Denied,
-        code: "unknown_tool",
-        reason: "the server has no such tool",
-    };
+    let refusal = Refusal { kind: RefusalKind::Denied, code, reason };
     incoming.context.services().metrics.denied(refusal.code);
     Some(match incoming.context.services().ledger.record(&refusal, facts) {
         Ok(seq) => {
             let name = client_facing_name(incoming, target);
-            Outbound::ok(error_responses::unknown(&incoming.request.id, "tool", &name, Some(seq)))
+            let what = target.subject.map_or("tool", Subject::kind);
+            Outbound::ok(error_responses::unknown(&incoming.request.id, what, &name, Some(seq)))
         }
-        Err(error) => Outbound::ok(error_responses::denied_call(
-            &incoming.request.id,
-            &error_responses::ledger_failure(&error),
-            incoming.era,
-        )),
+        Err(error) => denied(incoming, &error_responses::ledger_failure(&error)),
     })
 }
 
 /// The name that the client used.
 fn client_facing_name(incoming: &IncomingRequest<'_>, target: &Target<'_>) -> String {
     match incoming.request.named() {
-        Ok(Named::Tool(name) | Named::Prompt(name)) => name.into_owned(),
+        Ok(Named::Tool(name) | Named::Prompt(name) | Named::Resource(name)) => name.into_owned(),
         _ if target.subject.is_none() => incoming.request.method_name.clone().into_owned(),
         _ => target.subject.map_or("", Subject::name).to_owned(),
     }

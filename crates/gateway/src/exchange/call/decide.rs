@@ -8,7 +8,9 @@ use crate::exchange::digests::Digests;
 use crate::exchange::outbound::Outbound;
 use crate::exchange::prepare::Round;
 use crate::exchange::rounds::{RoundContent, RoundState};
-use crate::exchange::{connect, error_responses, refuse, sign_in, subject, tasks, tool_check};
+use crate::exchange::{
+    connect, error_responses, refuse, sign_in, skills, subject, tasks, tool_check,
+};
 use crate::snapshot::{Rules, ServerAccess};
 use crate::upstream::UpstreamError;
 use crate::upstream::peer::Peer;
@@ -96,6 +98,10 @@ async fn verdict(
         return Ok((Some(Verdict::no_policy(subject)), None));
     };
     let server = &target.access.server;
+    if let Subject::Skill(name) = subject {
+        let skill = skills::facts(incoming.context.services(), server, name);
+        return Ok((Some(evaluate(incoming, rules, subject, skill)), None));
+    }
     if !matches!(subject, Subject::Tool(_)) {
         return Ok((Some(evaluate(incoming, rules, subject, ToolFacts::default())), None));
     }

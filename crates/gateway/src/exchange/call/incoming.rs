@@ -104,6 +104,7 @@ pub(crate) enum OwnedSubject {
     Tool(String),
     Resource(String),
     Prompt(String),
+    Skill(String),
     Method(String),
 }
 
@@ -114,6 +115,7 @@ impl OwnedSubject {
             Subject::Tool(_) => OwnedSubject::Tool(name),
             Subject::Resource(_) => OwnedSubject::Resource(name),
             Subject::Prompt(_) => OwnedSubject::Prompt(name),
+            Subject::Skill(_) => OwnedSubject::Skill(name),
             Subject::Method(_) => OwnedSubject::Method(name),
         }
     }
@@ -123,6 +125,7 @@ impl OwnedSubject {
             OwnedSubject::Tool(name) => Subject::Tool(name),
             OwnedSubject::Resource(name) => Subject::Resource(name),
             OwnedSubject::Prompt(name) => Subject::Prompt(name),
+            OwnedSubject::Skill(name) => Subject::Skill(name),
             OwnedSubject::Method(name) => Subject::Method(name),
         }
     }

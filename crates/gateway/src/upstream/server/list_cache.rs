@@ -114,7 +114,9 @@ impl Server {
     pub(crate) fn restore_lists(&self, stored: Vec<ServerList>) {
         let mut state = self.kept.state();
         for ServerList { grant, list, items } in stored {
-            let Some(list) = List::of_method(&list) else { continue };
+            // A skill is shown only as it was read since the start, because its files are verified.
+            let list = List::of_method(&list).filter(|list| *list != List::Skills);
+            let Some(list) = list else { continue };
             state.restored.insert((grant.clone(), list));
             state.lists.insert((grant, list), Arc::new(items));
         }

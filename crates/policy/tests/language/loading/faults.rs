@@ -292,7 +292,7 @@ pub(super) const FAULTS: &[(&str, &str, &str, &str)] = &[
     (
         r#""tests":[‸{"expect":"deny"}]"#,
         "/tests/0",
-        "a test needs one of `tool`, `resource` and `prompt`",
+        "a test needs one of `tool`, `resource`, `prompt` and `skill`",
         "",
     ),
     (

@@ -4,7 +4,7 @@ use super::names::matches;
 use crate::tree::Json;
 
 pub(crate) fn is_refused(policy: &Json) -> bool {
-    let sections = ["tools", "resources", "prompts"];
+    let sections = ["tools", "resources", "prompts", "skills"];
     let tied = sections.iter().filter_map(|section| policy.get(section)).any(has_tie);
     let shared = limits(policy.get("all_tools"));
     let disagrees = sections.iter().any(|section| {

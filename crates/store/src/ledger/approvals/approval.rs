@@ -15,7 +15,7 @@ pub struct Approval {
     pub grant: String,
     pub server: String,
     pub method: String,
-    /// `tool`, `resource`, `prompt` or `method`.
+    /// `tool`, `resource`, `prompt`, `skill` or `method`.
     pub subject_kind: String,
     pub subject: String,
     pub policy: String,
