@@ -5,6 +5,8 @@ pub mod address;
 pub mod callback;
 pub mod challenge;
 pub mod discovery;
+pub mod id_token;
+pub mod jwks;
 pub mod metadata;
 pub mod registration;
 pub mod scope;

@@ -4,3 +4,4 @@
 pub mod client;
 pub mod pkce;
 pub mod server;
+pub mod signature;

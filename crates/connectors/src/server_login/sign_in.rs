@@ -148,6 +148,7 @@ impl ServerLogins {
             code_challenge: &pkce::challenge(verifier.expose()),
             scopes: &scopes,
             resource: resource.as_deref(),
+            nonce: None,
         };
         let url = request.url();
         let mode = match client.mode.as_str() {

@@ -16,6 +16,8 @@ pub struct AuthorizationRequest<'a> {
     pub scopes: &'a [String],
     /// RFC 8707; left out for servers that refuse it.
     pub resource: Option<&'a str>,
+    /// OpenID Connect: the ID token must repeat it.
+    pub nonce: Option<&'a str>,
 }
 
 impl AuthorizationRequest<'_> {
@@ -39,6 +41,9 @@ impl AuthorizationRequest<'_> {
             }
             if let Some(resource) = self.resource {
                 query.append_pair("resource", resource);
+            }
+            if let Some(nonce) = self.nonce {
+                query.append_pair("nonce", nonce);
             }
         }
         url
@@ -156,6 +161,7 @@ mod tests {
                 code_challenge: "c",
                 scopes: &[],
                 resource,
+                nonce: None,
             };
             request.url().query_pairs().into_owned().collect::<Vec<_>>()
         };

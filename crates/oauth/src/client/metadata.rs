@@ -84,6 +84,8 @@ pub struct AuthorizationServer {
     pub token_endpoint: Url,
     pub registration_endpoint: Option<Url>,
     pub revocation_endpoint: Option<Url>,
+    /// The signing keys of an OpenID provider.
+    pub jwks_uri: Option<Url>,
     pub scopes_supported: Option<Vec<String>>,
     pub token_auth_methods: Option<Vec<String>>,
     pub supports_client_documents: bool,
@@ -124,6 +126,8 @@ impl AuthorizationServer {
             token_endpoint: required("token_endpoint")?,
             registration_endpoint: optional("registration_endpoint")?,
             revocation_endpoint: optional("revocation_endpoint")?,
+            // Most clients do not need it, so an address that may not be used only counts as absent.
+            jwks_uri: endpoint(document, "jwks_uri", network).and_then(Result::ok),
             scopes_supported: texts(document, "scopes_supported"),
             token_auth_methods: texts(document, "token_endpoint_auth_methods_supported"),
             supports_client_documents: flag("client_id_metadata_document_supported"),
@@ -140,6 +144,7 @@ impl AuthorizationServer {
             token_endpoint: endpoints.token,
             registration_endpoint: Some(endpoints.registration),
             revocation_endpoint: None,
+            jwks_uri: None,
             scopes_supported: None,
             token_auth_methods: None,
             supports_client_documents: false,
