@@ -41,6 +41,7 @@ mod skill;
 pub mod spotify;
 pub mod steam;
 pub mod sync;
+pub mod team_login;
 #[cfg(test)]
 mod testing;
 pub mod tokens;

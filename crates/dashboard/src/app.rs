@@ -17,8 +17,11 @@ use crate::accounts::AccountWork;
 use crate::authorization::ShownPages;
 use crate::catalogue_pages::CataloguePages;
 use crate::client_documents::ClientDocuments;
+use crate::passkey::{Challenges, Purpose};
 use crate::pending::PendingServers;
 use crate::problem::Problem;
+use crate::sign_in_limit::SignInLimit;
+use crate::team_sign_ins::{TeamIssuer, TeamSignIns};
 use crate::verification::Verifier;
 use store::approval::ApprovalState;
 use store::tool_class::ClassCache;
@@ -34,6 +37,7 @@ pub struct Options {
     pub zone: TimeZone,
     pub live: Arc<dyn Live>,
     pub documents: Arc<dyn ClientDocuments>,
+    pub team: Arc<dyn TeamIssuer>,
 }
 
 pub(crate) struct App {
@@ -43,6 +47,10 @@ pub(crate) struct App {
     pub(crate) zone: TimeZone,
     pub(crate) live: Arc<dyn Live>,
     pub(crate) documents: Arc<dyn ClientDocuments>,
+    pub(crate) team: Arc<dyn TeamIssuer>,
+    pub(crate) team_sign_ins: TeamSignIns,
+    pub(crate) challenges: Challenges,
+    pub(crate) sign_in_limit: SignInLimit,
     pub(crate) pending: PendingServers,
     pub(crate) classes: ClassCache,
     pub(crate) catalogue: CataloguePages,
@@ -64,6 +72,10 @@ impl App {
             zone: options.zone,
             live: options.live,
             documents: options.documents,
+            team: options.team,
+            team_sign_ins: TeamSignIns::default(),
+            challenges: Challenges::default(),
+            sign_in_limit: SignInLimit::default(),
             pending: PendingServers::default(),
             classes: ClassCache::default(),
             catalogue: CataloguePages::default(),
@@ -83,6 +95,17 @@ impl App {
     /// A name that nobody can guess.
     pub(crate) fn random_id(&self) -> Result<String, Problem> {
         self.random.name().map_err(|error| Problem::internal(error.to_string()))
+    }
+
+    pub(crate) fn random_bytes<const N: usize>(&self) -> Result<[u8; N], Problem> {
+        let mut bytes = [0; N];
+        self.random.fill(&mut bytes).map_err(|error| Problem::internal(error.to_string()))?;
+        Ok(bytes)
+    }
+
+    /// A challenge for a passkey.
+    pub(crate) fn make_challenge(&self, purpose: Purpose<'_>) -> Result<Vec<u8>, Problem> {
+        self.challenges.make(purpose, &self.random, self.now_us())
     }
 
     /// The ledger's own time, which approvals expire by.

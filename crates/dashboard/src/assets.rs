@@ -9,6 +9,7 @@ use crate::response::Response;
 
 const STYLE: &str = include_str!("../assets/style.css");
 const SCRIPT: &str = include_str!("../assets/dashboard.js");
+const PASSKEYS: &str = include_str!("../assets/passkeys.js");
 const BUILDER: &str = include_str!("../assets/builder.js");
 
 const ICON: &str = include_str!("../assets/icon.svg");
@@ -23,6 +24,9 @@ pub(crate) static CHART_PATH: LazyLock<String> =
 
 pub(crate) static BUILDER_PATH: LazyLock<String> =
     LazyLock::new(|| hashed("builder", BUILDER, "js"));
+
+pub(crate) static PASSKEYS_PATH: LazyLock<String> =
+    LazyLock::new(|| hashed("passkeys", PASSKEYS, "js"));
 
 fn hashed(name: &str, text: &str, extension: &str) -> String {
     let digest = Sha256::digest(text);
@@ -45,6 +49,9 @@ pub(crate) fn find(path: &str) -> Option<Response> {
     }
     if path == *BUILDER_PATH {
         return Some(Response::asset("text/javascript; charset=utf-8", BUILDER.as_bytes()));
+    }
+    if path == *PASSKEYS_PATH {
+        return Some(Response::asset("text/javascript; charset=utf-8", PASSKEYS.as_bytes()));
     }
     (path == *SCRIPT_PATH)
         .then(|| Response::asset("text/javascript; charset=utf-8", SCRIPT.as_bytes()))

@@ -44,6 +44,10 @@ impl From<RegistryError> for Problem {
             | RegistryError::Target(_)
             | RegistryError::ExpiryPast(_)
             | RegistryError::LastAdmin(_)
+            | RegistryError::Mapped(_)
+            | RegistryError::Email(_)
+            | RegistryError::EmailTaken(_)
+            | RegistryError::Passkey(_)
             | RegistryError::Channel { .. }
             | RegistryError::OverlapTooLong { .. } => StatusCode::UNPROCESSABLE_ENTITY,
             _ => StatusCode::INTERNAL_SERVER_ERROR,

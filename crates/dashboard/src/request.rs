@@ -5,6 +5,7 @@ use http::header::{ACCEPT, CONTENT_TYPE, COOKIE};
 use http::{HeaderMap, Request};
 use store::registry::Person;
 
+use crate::passkey::Site;
 use crate::problem::Problem;
 
 /// The name of the session cookie.
@@ -35,6 +36,11 @@ pub(crate) struct Visit {
 }
 
 impl Visit {
+    /// The host under which the browser sees the dashboard.
+    pub(crate) fn site(&self) -> Site {
+        Site::named(&self.host)
+    }
+
     /// A named part of the path.
     pub(crate) fn name(&self, key: &str) -> &str {
         value(&self.names, key).unwrap_or_default()

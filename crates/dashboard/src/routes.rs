@@ -2,6 +2,7 @@
 //! token before a page runs; a page cannot forget to.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::HOST;
@@ -43,6 +44,10 @@ const fn get(path: &'static str, run: Run) -> Route {
 /// A page with the owner's own data.
 const fn own(path: &'static str, run: Run) -> Route {
     Route { method: Method::GET, path, access: Access::ReadOwnData, run, is_single: false }
+}
+
+const fn get_as(path: &'static str, access: Access, run: Run) -> Route {
+    Route { method: Method::GET, path, access, run, is_single: false }
 }
 
 /// An address without a page: a stream or a document.
@@ -123,6 +128,23 @@ pub(crate) const ROUTES: &[Route] = &[
     post("/people/{name}/role", Access::Administer, pages::people::set_role),
     post("/people/{name}/remove", Access::Administer, pages::people::remove),
     post("/people/{name}/link", Access::Administer, pages::people::link),
+    get_as("/people/{name}", Access::Administer, pages::person::show),
+    post("/people/{name}/email", Access::Administer, pages::person::set_email),
+    post("/people/{name}/sign-out", Access::Administer, pages::person::sign_out),
+    post(
+        "/people/{name}/passkeys/{number}/remove",
+        Access::Administer,
+        pages::person::remove_passkey,
+    ),
+    get("/your-sign-in", pages::your_sign_in::show),
+    post("/your-sign-in/passkeys", Access::Read, pages::your_sign_in::add_passkey),
+    post(
+        "/your-sign-in/passkeys/{number}/remove",
+        Access::Read,
+        pages::your_sign_in::remove_passkey,
+    ),
+    post("/your-sign-in/sessions/{id}/end", Access::Read, pages::your_sign_in::end_session),
+    post("/your-sign-in/localhost", Access::Read, pages::your_sign_in::continue_at_localhost),
     post("/sign-out", Access::Read, pages::sign_in::sign_out),
     post("/sign-out-everywhere", Access::Read, pages::sign_in::sign_out_everywhere),
 ];
@@ -151,7 +173,7 @@ impl Router {
 
     pub(crate) fn has(&self, path: &str) -> bool {
         let (path, _) = request::split_format(path);
-        path == pages::sign_in::PATH || assets::find(path).is_some() || self.index.at(path).is_ok()
+        pages::sign_in::is_path(path) || assets::find(path).is_some() || self.index.at(path).is_ok()
     }
 
     pub(crate) fn respond(&self, app: &App, request: &Request<Bytes>) -> Response {
@@ -195,10 +217,23 @@ impl Router {
         }
         let form = request::form(request.headers(), request.body())?;
         let query = request::pairs(request.uri().query().unwrap_or_default().as_bytes());
-        if path == pages::sign_in::PATH {
-            return pages::sign_in::respond(app, &method, request.headers(), &query, &form);
+        if pages::sign_in::is_path(path) {
+            let arrival = pages::sign_in::Arrival {
+                method: &method,
+                path,
+                headers: request.headers(),
+                query: request.uri().query().unwrap_or_default(),
+                form: &form,
+                remote: request.extensions().get::<Arc<str>>().map_or("", |remote| remote),
+            };
+            return pages::sign_in::respond(app, &arrival);
         }
-        let Some((session, cookie)) = visitor? else { return Err(pages::sign_in::needed()) };
+        let Some((session, cookie)) = visitor? else {
+            return match format {
+                Format::Html => pages::sign_in::choices(app, request.headers()),
+                Format::Json => Err(pages::sign_in::needed()),
+            };
+        };
         let (route, names) = self.find(&method, path)?;
         if !route.access.allows(session.person.role) {
             return Err(Problem::new(
@@ -239,7 +274,7 @@ impl Router {
 
 /// Whether a page is needed to consent under the public host name: sign-in, and what pages are drawn with.
 pub(crate) fn is_needed_in_public(path: &str) -> bool {
-    path == pages::sign_in::PATH || assets::find(path).is_some()
+    pages::sign_in::is_path(path) || assets::find(path).is_some()
 }
 
 fn nothing_here() -> Problem {

@@ -11,8 +11,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
+use connectors::team_login::TeamSignIn;
 use http::{Method, Request, StatusCode};
 use jiff::tz::TimeZone;
+use oauth::client::id_token::Claims;
 use oauth::server::Issuer;
 use serde_json::{Value, json};
 use store::clock::Clock;
@@ -22,27 +24,28 @@ use store::random::Random;
 use store::registry::{
     Grant, NewGrant, NewServer, OWNER, PolicyText, Registry, Role, Server, ServerAccess, Token,
 };
-use store::settings::Settings;
+use store::settings::{OidcSettings, Settings};
 use store::vault::{Vault, run_no_program};
 
 use crate::routes::ROUTES;
 use crate::{
     Body, ClientDocuments, ClientServer, ClientSnippet, Dashboard, Live, Options, Response,
-    ServerSignIn, ToolTrial, TriedServer, csrf,
+    ServerSignIn, TeamIssuer, ToolTrial, TriedServer, csrf,
 };
 
 mod arguments;
 mod authorization;
 mod servers;
+mod sign_in;
 
 const HOST: &str = "127.0.0.1:4180";
 const ORIGIN: &str = "http://127.0.0.1:4180";
 
-struct NoGate;
+struct NoGate(Arc<Settings>);
 
 impl Live for NoGate {
     fn settings(&self) -> Arc<Settings> {
-        Arc::default()
+        Arc::clone(&self.0)
     }
 
     fn apply_changes(&self) {}
@@ -128,7 +131,27 @@ impl ClientDocuments for Documents {
     }
 }
 
+/// An issuer that says what a test put here.
+#[derive(Default)]
+struct Team(Mutex<Option<Claims>>);
+
+impl TeamIssuer for Team {
+    fn begin(&self, settings: &OidcSettings, sign_in: &TeamSignIn<'_>) -> Result<String, String> {
+        Ok(format!("{}/authorize?state={}", settings.issuer, sign_in.state))
+    }
+
+    fn finish(
+        &self,
+        _settings: &OidcSettings,
+        _sign_in: &TeamSignIn<'_>,
+        _query: &str,
+    ) -> Result<Claims, String> {
+        self.0.lock().unwrap().clone().ok_or_else(|| "the ID token was refused".to_owned())
+    }
+}
+
 struct Stage {
+    team: Arc<Team>,
     documents: Arc<Documents>,
     dashboard: Dashboard,
     registry: Arc<Registry>,
@@ -138,6 +161,10 @@ struct Stage {
 
 impl Stage {
     fn new() -> Stage {
+        Stage::with(Settings::default())
+    }
+
+    fn with(settings: Settings) -> Stage {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::create(&folder.path().join("home")).unwrap();
         let (clock, random) = (Clock::System, Random::seeded(7));
@@ -146,6 +173,7 @@ impl Stage {
         let options = store::ledger::Options::default();
         let ledger = Arc::new(Ledger::open(&home.audit(), clock.clone(), options).unwrap());
         let documents = Arc::new(Documents::default());
+        let team = Arc::new(Team::default());
         let dashboard = Dashboard::new(Options {
             home,
             registry: Arc::clone(&registry),
@@ -153,10 +181,11 @@ impl Stage {
             clock: clock.clone(),
             random,
             zone: TimeZone::UTC,
-            live: Arc::new(NoGate),
+            live: Arc::new(NoGate(Arc::new(settings))),
             documents: Arc::clone(&documents) as Arc<dyn ClientDocuments>,
+            team: Arc::clone(&team) as Arc<dyn TeamIssuer>,
         });
-        Stage { documents, dashboard, registry, clock, folder }
+        Stage { team, documents, dashboard, registry, clock, folder }
     }
 
     fn now_us(&self) -> i64 {
@@ -168,7 +197,7 @@ impl Stage {
         let name =
             if role == Role::Admin { OWNER.to_owned() } else { format!("a-{}", role.as_str()) };
         if role != Role::Admin {
-            self.registry.add_person(&name, role, self.now_us()).unwrap();
+            self.registry.add_person(&name, role, None, self.now_us()).unwrap();
         }
         let link = self.registry.create_sign_in_link(&name, self.now_us()).unwrap();
         let signed_in = self.send(
@@ -321,7 +350,14 @@ async fn a_form_needs_its_token_and_its_origin() {
 async fn every_response_forbids_inline_script_and_frames() {
     let stage = Stage::new();
     let cookie = stage.sign_in(Role::Admin);
-    for path in ["/", "/sign-in", "/nothing", "/audit.json", crate::assets::STYLE_PATH.as_str()] {
+    for path in [
+        "/",
+        "/sign-in",
+        "/your-sign-in",
+        "/nothing",
+        "/audit.json",
+        crate::assets::STYLE_PATH.as_str(),
+    ] {
         let response = stage.get(&cookie, path);
         let policy = response.headers.get("content-security-policy").unwrap().to_str().unwrap();
         for part in ["default-src 'none'", "frame-ancestors 'none'", "require-trusted-types-for"] {

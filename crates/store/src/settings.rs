@@ -16,6 +16,7 @@ mod gate;
 mod grant;
 pub mod limits;
 mod notice_rule;
+pub mod oidc;
 mod policy;
 pub mod problem;
 pub mod reference;
@@ -25,6 +26,7 @@ pub mod service;
 
 pub use limits::{LimitRow, Limits};
 pub use notice_rule::{NoticeRule, RuleSide};
+pub use oidc::OidcSettings;
 pub use problem::{Problem, SettingsError};
 pub use service::ServiceSettings;
 
@@ -62,6 +64,7 @@ pub const KEYS: &[&str] = &[
     "policies",
     "grants",
     "services",
+    "oidc",
 ];
 
 /// A valid settings file.
@@ -90,6 +93,8 @@ pub struct Settings {
     pub grants: BTreeMap<String, Grant>,
     /// The owner's own accounts.
     pub services: BTreeMap<String, ServiceSettings>,
+    /// Where people of a team sign in to the dashboard.
+    pub oidc: Option<OidcSettings>,
     /// Files that this one refers to, as written; a change of one of them is a change of settings.
     pub files: Vec<PathBuf>,
     lines: BTreeMap<(&'static str, String), usize>,
@@ -167,6 +172,7 @@ impl Default for Settings {
             policies: BTreeMap::new(),
             grants: BTreeMap::new(),
             services: BTreeMap::new(),
+            oidc: None,
             files: Vec::new(),
             lines: BTreeMap::new(),
         }
@@ -256,4 +262,5 @@ fn read_objects(
         let service = service::read(&entry, outside, problems);
         settings.services.extend(service.map(|service| (entry.name.to_owned(), service)));
     }
+    settings.oidc = oidc::read(root, outside, problems);
 }

@@ -497,3 +497,55 @@ fn a_broken_file_never_replaces_a_good_one() {
     let again = Effective::merge(fixture.registry.snapshot().unwrap(), good).unwrap();
     assert!(matches!(again.lookup(token().expose(), NOW_US), Lookup::Active(_)));
 }
+
+#[test]
+fn the_issuer_of_a_team_is_read_with_its_roles() {
+    let settings = load(
+        r#"
+[oidc]
+issuer = "https://id.example/realms/team"
+client_id = "gate"
+client_secret = { env = "SECRET" }
+scopes = ["groups", "openid"]
+[oidc.roles.viewer]
+domains = ["Example.com"]
+[oidc.roles.admin]
+emails = ["Ann@example.com"]
+claims = { groups = ["admins"] }
+"#,
+    )
+    .unwrap();
+    let oidc = settings.oidc.unwrap();
+    assert_eq!(oidc.label, "id.example");
+    assert_eq!(oidc.scopes, ["openid", "email", "groups"]);
+    assert_eq!(oidc.client_secret.as_ref().unwrap().expose(), SECRET);
+    assert!(!format!("{oidc:?}").contains(SECRET));
+    let claims = serde_json::json!({ "email": "ann@example.com", "email_verified": true });
+    assert_eq!(oidc.role_of(&claims), Some(store::registry::Role::Admin));
+}
+
+#[test]
+fn an_issuer_that_could_admit_others_is_refused() {
+    let with = |lines: &str| {
+        format!("[oidc]\nissuer = \"https://id.example\"\nclient_id = \"gate\"\n{lines}\n")
+    };
+    let table = [
+        ("[oidc]\nclient_id = \"gate\"\n".to_owned(), "needs `issuer`"),
+        ("[oidc]\nissuer = \"https://id.example\"\n".to_owned(), "needs `client_id`"),
+        ("[oidc]\nissuer = \"http://id.example\"\nclient_id = \"g\"\n".to_owned(), "not https"),
+        (with("client_secret = \"in clear\""), "must not be written in this file"),
+        (with("redirect_uri = \"https://gate.example/other\""), "/sign-in/oidc/callback"),
+        (with("scopes = [\"a b\"]"), "the name of a scope"),
+        (with("[oidc.roles.root]\nemails = [\"a@b.example\"]"), "a role is one of"),
+        (with("[oidc.roles.admin]"), "admits no identity"),
+        (with("[oidc.roles.admin]\ndomains = [\"*.example.com\"]"), "a domain"),
+        (with("[oidc.roles.admin]\ndomains = [\"com\"]"), "a domain"),
+        (with("[oidc.roles.admin]\nemails = [\"@example.com\"]"), "an e-mail address"),
+        (with("[oidc.roles.admin]\nclaims = { groups = [] }"), "a list of values"),
+        (with("[oidc.roles.admin]\nemail = [\"a@b.example\"]"), "unknown key"),
+    ];
+    for (text, expected) in table {
+        let error = load(&text).unwrap_err().to_string();
+        assert!(error.contains(expected), "{text}\n{error}");
+    }
+}

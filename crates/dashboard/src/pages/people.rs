@@ -20,6 +20,8 @@ const ROLES: [Role; 4] = [Role::Viewer, Role::Auditor, Role::PolicyManager, Role
 struct PersonRow {
     name: String,
     role: &'static str,
+    email: Option<String>,
+    is_mapped: bool,
     created_at: Moment,
     #[serde(skip)]
     path: String,
@@ -50,6 +52,8 @@ pub(crate) fn list(app: &App, visit: &Visit) -> Result<Response, Problem> {
         path: format!("/people/{}", segment(&person.name)),
         role: person.role.as_str(),
         created_at: Moment::of(person.created_at_us, &app.zone),
+        email: person.email,
+        is_mapped: person.is_mapped,
         name: person.name,
     });
     let people = people.collect();
@@ -58,7 +62,8 @@ pub(crate) fn list(app: &App, visit: &Visit) -> Result<Response, Problem> {
 
 pub(crate) fn add(app: &App, visit: &Visit) -> Result<Response, Problem> {
     let (name, role) = (visit.needed_field("name", "the name")?, role(visit)?);
-    app.act(&visit.person.name, |registry, now_us| registry.add_person(name, role, now_us))?;
+    let email = visit.field("email");
+    app.act(&visit.person.name, |registry, now_us| registry.add_person(name, role, email, now_us))?;
     Ok(Response::see_other("/people"))
 }
 

@@ -24,6 +24,7 @@ pub trait Pages: Send + Sync {
     /// recorded.
     fn reach(&self, path: &str) -> Option<PageReach>;
 
+    /// The request carries the remote address as an extension of type `Arc<str>`.
     fn respond(&self, request: Request<Bytes>) -> PageFuture;
 }
 
@@ -60,7 +61,9 @@ pub(crate) async fn respond(
     remote: &Remote,
     request: Request<IncomingBody>,
 ) -> Result<Response<Body>, Rejection> {
-    let (head, body) = request.into_parts();
+    let (mut head, body) = request.into_parts();
+    // For pages that bound what one address may try.
+    head.extensions.insert(remote.address());
     let wait_max = edge.state.services.bounds.body_wait_max;
     let body = bounded_body::read(body, FORM_BYTES_MAX, wait_max).await?;
     let page = pages.respond(Request::from_parts(head, body)).await;

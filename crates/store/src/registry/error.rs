@@ -114,6 +114,16 @@ pub enum RegistryError {
     ExpiryPast(String),
     #[error("`{0}` is the only admin\nhint: make another person an admin first")]
     LastAdmin(String),
+    #[error(
+        "the role and e-mail of `{0}` come from the issuer\nhint: change `[oidc.roles]` in tollgate.toml"
+    )]
+    Mapped(String),
+    #[error("`{0}` is not an e-mail address")]
+    Email(String),
+    #[error("another person has the e-mail address `{0}`")]
+    EmailTaken(String),
+    #[error("this passkey cannot be used: {0}")]
+    Passkey(&'static str),
     #[error("an overlap of {seconds} s is too long; the maximum is {} days", super::grants::OVERLAP_SECONDS_MAX / 86_400)]
     OverlapTooLong { seconds: u64 },
     #[error(

@@ -1,5 +1,5 @@
-//! People who may use the dashboard: roles, one-time sign-in links and browser sessions. Only hashes of
-//! links and cookies are stored. Passwords do not exist.
+//! People who may use the dashboard and their roles. Passwords do not exist; only hashes of the secrets of
+//! browsers are stored.
 
 use rusqlite::{Connection, OptionalExtension};
 use sha2::{Digest, Sha256};
@@ -13,21 +13,14 @@ use crate::secret::Secret;
 
 /// The person that exists in every home: whoever runs the gate.
 pub const OWNER: &str = "owner";
-/// How long a sign-in link can be used.
-pub const LINK_SECONDS_MAX: i64 = 15 * 60;
-/// A session ends after so long without a request.
-pub const SESSION_IDLE_SECONDS_MAX: i64 = 7 * 24 * 3600;
-/// A session ends after so long in any case.
-pub const SESSION_SECONDS_MAX: i64 = 30 * 24 * 3600;
-/// The oldest sessions of a person end beyond this number.
-const SESSIONS_PER_PERSON_MAX: i64 = 20;
-/// The oldest unused links of a person end beyond this number.
-const LINKS_PER_PERSON_MAX: i64 = 5;
-/// The last use of a session is stored at most this often.
-const USE_STORED_EVERY_US: i64 = 60 * US_PER_SECOND;
 /// 256 bits.
 const SECRET_CHARS: usize = 43;
-const US_PER_SECOND: i64 = 1_000_000;
+const EMAIL_BYTES_MAX: usize = 254;
+
+/// What [`person_of`] reads, of `people p`.
+pub(super) const COLUMNS: &str =
+    "p.name, p.role, p.created_at_us, p.email, p.is_mapped, p.subject IS NOT NULL";
+pub(super) const COLUMNS_COUNT: usize = 6;
 
 /// What a person may do in the dashboard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -64,6 +57,12 @@ pub struct Person {
     pub name: String,
     pub role: Role,
     pub created_at_us: i64,
+    /// The verified e-mail under which this person signs in at the team's issuer.
+    pub email: Option<String>,
+    /// The mapping of `tollgate.toml` admitted this person and decides the role.
+    pub is_mapped: bool,
+    /// This person has signed in at the team's issuer.
+    pub has_subject: bool,
 }
 
 /// A secret of a browser: the token of a sign-in link, or the cookie of a session.
@@ -76,37 +75,59 @@ impl BrowserSecret {
     }
 }
 
-/// The person behind a cookie, and since when.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BrowserSession {
-    pub person: Person,
-    pub created_at_us: i64,
-}
-
 impl Registry {
     pub fn people(&self) -> Result<Vec<Person>, RegistryError> {
         self.read(|db| {
-            let mut select =
-                db.prepare_cached("SELECT name, role, created_at_us FROM people ORDER BY name")?;
+            let select = format!("SELECT {COLUMNS} FROM people p ORDER BY name");
+            let mut select = db.prepare_cached(&select)?;
             let rows = select.query_map([], person_of)?;
             Ok(rows.collect::<Result<_, _>>()?)
         })
     }
 
-    pub fn add_person(&self, name: &str, role: Role, now_us: i64) -> Result<(), RegistryError> {
+    /// Adds a person. With an e-mail, that person can sign in at the team's issuer.
+    pub fn add_person(
+        &self,
+        name: &str,
+        role: Role,
+        email: Option<&str>,
+        now_us: i64,
+    ) -> Result<(), RegistryError> {
         check_label(name)?;
+        let email = email.map(usual_email).transpose()?;
         self.act(("person_added", name, now_us), |db| {
             if find(db, name)?.is_some() {
                 return Err(taken(ObjectKind::Person, name, Origin::Registry));
             }
             insert(db, name, role, now_us)?;
+            set_email(db, name, email.as_deref())?;
             Ok(((), role.as_str().to_owned()))
+        })
+    }
+
+    /// Changes the e-mail of a person, or removes it. The sign-in at the issuer that was bound to the old one
+    /// ends with it, and so do its sessions.
+    pub fn set_email(
+        &self,
+        name: &str,
+        email: Option<&str>,
+        now_us: i64,
+    ) -> Result<(), RegistryError> {
+        let email = email.map(usual_email).transpose()?;
+        self.act(("person_email", name, now_us), |db| {
+            refuse_mapped(&known(db, name)?)?;
+            set_email(db, name, email.as_deref())?;
+            db.execute("UPDATE people SET issuer = NULL, subject = NULL WHERE name = ?1", [name])?;
+            let end = "DELETE FROM browser_sessions WHERE person = ?1 AND method = 'issuer'";
+            db.execute(end, [name])?;
+            Ok(((), email.unwrap_or_default()))
         })
     }
 
     pub fn set_role(&self, name: &str, role: Role, now_us: i64) -> Result<(), RegistryError> {
         self.act(("person_role", name, now_us), |db| {
             let person = known(db, name)?;
+            refuse_mapped(&person)?;
             if person.role == Role::Admin && role != Role::Admin {
                 check_other_admin(db, name)?;
             }
@@ -115,125 +136,13 @@ impl Registry {
         })
     }
 
-    /// Removes a person; the sessions and links of that person end with it.
+    /// Removes a person; the sessions, links and passkeys of that person end with it.
     pub fn remove_person(&self, name: &str, now_us: i64) -> Result<(), RegistryError> {
         self.act(("person_removed", name, now_us), |db| {
             if known(db, name)?.role == Role::Admin {
                 check_other_admin(db, name)?;
             }
-            end_all(db, name)?;
             db.execute("DELETE FROM people WHERE name = ?1", [name])?;
-            Ok(((), String::new()))
-        })
-    }
-
-    /// A one-time sign-in link for a person. The owner is created at the first one.
-    pub fn create_sign_in_link(
-        &self,
-        name: &str,
-        now_us: i64,
-    ) -> Result<BrowserSecret, RegistryError> {
-        let secret = self.browser_secret("link_")?;
-        self.write_quietly(|db| {
-            if name == OWNER && find(db, OWNER)?.is_none() {
-                insert(db, OWNER, Role::Admin, now_us)?;
-            }
-            known(db, name)?;
-            db.execute("DELETE FROM sign_in_links WHERE expires_at_us <= ?1", [now_us])?;
-            let expires_at_us = now_us.saturating_add(LINK_SECONDS_MAX * US_PER_SECOND);
-            db.execute(
-                "INSERT INTO sign_in_links (hash, person, expires_at_us) VALUES (?1, ?2, ?3)",
-                (hash(secret.expose()), name, expires_at_us),
-            )?;
-            db.execute(
-                "DELETE FROM sign_in_links WHERE person = ?1 AND hash NOT IN (SELECT hash FROM
-                 sign_in_links WHERE person = ?1 ORDER BY expires_at_us DESC LIMIT ?2)",
-                (name, LINKS_PER_PERSON_MAX),
-            )?;
-            Ok(())
-        })?;
-        Ok(secret)
-    }
-
-    /// Exchanges the token of a link for a session. A link works once.
-    pub fn sign_in(
-        &self,
-        link: &str,
-        now_us: i64,
-    ) -> Result<Option<(Person, BrowserSecret)>, RegistryError> {
-        let cookie = self.browser_secret("session_")?;
-        let person = self.write_quietly(|db| {
-            let select =
-                "DELETE FROM sign_in_links WHERE hash = ?1 RETURNING person, expires_at_us";
-            let link: Option<(String, i64)> = db
-                .query_row(select, [hash(link)], |row| Ok((row.get(0)?, row.get(1)?)))
-                .optional()?;
-            let Some((name, _)) = link.filter(|(_, expires_at_us)| *expires_at_us > now_us) else {
-                return Ok(None);
-            };
-            let person = known(db, &name)?;
-            db.execute(
-                "INSERT INTO browser_sessions (hash, person, created_at_us, used_at_us)
-                 VALUES (?1, ?2, ?3, ?3)",
-                (hash(cookie.expose()), &name, now_us),
-            )?;
-            db.execute(
-                "DELETE FROM browser_sessions WHERE person = ?1 AND hash NOT IN (SELECT hash FROM
-                 browser_sessions WHERE person = ?1 ORDER BY created_at_us DESC LIMIT ?2)",
-                (&name, SESSIONS_PER_PERSON_MAX),
-            )?;
-            Ok(Some(person))
-        })?;
-        Ok(person.map(|person| (person, cookie)))
-    }
-
-    /// The session of a cookie, if it has not ended.
-    pub fn browser_session(
-        &self,
-        cookie: &str,
-        now_us: i64,
-    ) -> Result<Option<BrowserSession>, RegistryError> {
-        let hash = hash(cookie);
-        let found: Option<(BrowserSession, i64)> = self.read(|db| {
-            let select = "SELECT p.name, p.role, p.created_at_us, s.created_at_us, s.used_at_us
-                          FROM browser_sessions s JOIN people p ON p.name = s.person
-                          WHERE s.hash = ?1";
-            let row = db.query_row(select, [hash], |row| {
-                let person = person_of(row)?;
-                Ok((BrowserSession { person, created_at_us: row.get(3)? }, row.get(4)?))
-            });
-            Ok(row.optional()?)
-        })?;
-        let Some((session, used_at_us)) = found else { return Ok(None) };
-        let idle_us = now_us.saturating_sub(used_at_us);
-        let age_us = now_us.saturating_sub(session.created_at_us);
-        if idle_us > SESSION_IDLE_SECONDS_MAX * US_PER_SECOND
-            || age_us > SESSION_SECONDS_MAX * US_PER_SECOND
-        {
-            self.end_browser_session(cookie)?;
-            return Ok(None);
-        }
-        if idle_us > USE_STORED_EVERY_US {
-            self.write_quietly(|db| {
-                let set = "UPDATE browser_sessions SET used_at_us = ?2 WHERE hash = ?1";
-                Ok(db.execute(set, (hash, now_us))?)
-            })?;
-        }
-        Ok(Some(session))
-    }
-
-    pub fn end_browser_session(&self, cookie: &str) -> Result<(), RegistryError> {
-        let hash = hash(cookie);
-        self.write_quietly(|db| {
-            db.execute("DELETE FROM browser_sessions WHERE hash = ?1", [hash])?;
-            Ok(())
-        })
-    }
-
-    /// Signs a person out of every browser, and voids unused links.
-    pub fn end_browser_sessions(&self, name: &str, now_us: i64) -> Result<(), RegistryError> {
-        self.act(("signed_out_everywhere", name, now_us), |db| {
-            end_all(db, name)?;
             Ok(((), String::new()))
         })
     }
@@ -250,19 +159,26 @@ pub(super) fn hash(secret: &str) -> [u8; 32] {
     Sha256::digest(secret.as_bytes()).into()
 }
 
-fn person_of(row: &rusqlite::Row<'_>) -> rusqlite::Result<Person> {
+pub(super) fn person_of(row: &rusqlite::Row<'_>) -> rusqlite::Result<Person> {
     let role: String = row.get(1)?;
     // A role that this version does not know may do the least.
     let role = Role::parse(&role).unwrap_or(Role::Viewer);
-    Ok(Person { name: row.get(0)?, role, created_at_us: row.get(2)? })
+    Ok(Person {
+        name: row.get(0)?,
+        role,
+        created_at_us: row.get(2)?,
+        email: row.get(3)?,
+        is_mapped: row.get(4)?,
+        has_subject: row.get(5)?,
+    })
 }
 
-fn find(db: &Connection, name: &str) -> Result<Option<Person>, RegistryError> {
-    let select = "SELECT name, role, created_at_us FROM people WHERE name = ?1";
-    Ok(db.query_row(select, [name], person_of).optional()?)
+pub(super) fn find(db: &Connection, name: &str) -> Result<Option<Person>, RegistryError> {
+    let select = format!("SELECT {COLUMNS} FROM people p WHERE name = ?1");
+    Ok(db.query_row(&select, [name], person_of).optional()?)
 }
 
-fn known(db: &Connection, name: &str) -> Result<Person, RegistryError> {
+pub(super) fn known(db: &Connection, name: &str) -> Result<Person, RegistryError> {
     find(db, name)?.ok_or_else(|| RegistryError::Missing {
         kind: ObjectKind::Person,
         name: name.to_owned(),
@@ -270,7 +186,12 @@ fn known(db: &Connection, name: &str) -> Result<Person, RegistryError> {
     })
 }
 
-fn insert(db: &Connection, name: &str, role: Role, now_us: i64) -> Result<(), RegistryError> {
+pub(super) fn insert(
+    db: &Connection,
+    name: &str,
+    role: Role,
+    now_us: i64,
+) -> Result<(), RegistryError> {
     let put = "INSERT INTO people (name, role, created_at_us) VALUES (?1, ?2, ?3)";
     db.execute(put, (name, role.as_str(), now_us))?;
     Ok(())
@@ -283,8 +204,29 @@ fn check_other_admin(db: &Connection, name: &str) -> Result<(), RegistryError> {
     if others > 0 { Ok(()) } else { Err(RegistryError::LastAdmin(name.to_owned())) }
 }
 
-fn end_all(db: &Connection, name: &str) -> Result<(), RegistryError> {
-    db.execute("DELETE FROM browser_sessions WHERE person = ?1", [name])?;
-    db.execute("DELETE FROM sign_in_links WHERE person = ?1", [name])?;
+/// The role and e-mail of a mapped person come from the issuer and `tollgate.toml`.
+fn refuse_mapped(person: &Person) -> Result<(), RegistryError> {
+    if person.is_mapped { Err(RegistryError::Mapped(person.name.clone())) } else { Ok(()) }
+}
+
+/// In lower case, because issuers differ in how they write the same address.
+fn usual_email(text: &str) -> Result<String, RegistryError> {
+    let is_part = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_graphic());
+    let parts = text.split_once('@');
+    let fits = parts.is_some_and(|(user, domain)| {
+        is_part(user) && is_part(domain) && !domain.contains('@') && domain.contains('.')
+    });
+    if fits && text.len() <= EMAIL_BYTES_MAX {
+        return Ok(text.to_ascii_lowercase());
+    }
+    Err(RegistryError::Email(text.escape_debug().take(EMAIL_BYTES_MAX).collect()))
+}
+
+fn set_email(db: &Connection, name: &str, email: Option<&str>) -> Result<(), RegistryError> {
+    let taken = "SELECT 1 FROM people WHERE email = ?1 AND name <> ?2";
+    if db.query_row(taken, (email, name), |_| Ok(())).optional()?.is_some() {
+        return Err(RegistryError::EmailTaken(email.unwrap_or_default().to_owned()));
+    }
+    db.execute("UPDATE people SET email = ?2 WHERE name = ?1", (name, email))?;
     Ok(())
 }

@@ -32,6 +32,7 @@ const STEPS: &[&str] = &[
     include_str!("schema/11.sql"),
     include_str!("schema/12.sql"),
     include_str!("schema/13.sql"),
+    include_str!("schema/14.sql"),
 ];
 
 #[expect(clippy::cast_possible_wrap, reason = "a handful of steps")]

@@ -60,6 +60,7 @@ const SECTIONS: &[SettingsSection] = &[
             ("policies", "policies by name"),
             ("grants", "grants by label"),
             ("services", "the owner's accounts by the name of the service"),
+            ("oidc", "where people of a team sign in to the dashboard"),
         ],
     },
     SettingsSection {
@@ -165,6 +166,43 @@ const SECTIONS: &[SettingsSection] = &[
                 "names at `/mcp` begin with their server's: `always`, or `never`, where only one server has them",
             ),
             ("operator", "`true`: it may use the operator server"),
+        ],
+    },
+    SettingsSection {
+        heading: "`[oidc]`",
+        opening: "[oidc]\nissuer = \"https://id.example\"\nclient_id = \"gate\"\n",
+        rows: &[
+            (
+                "issuer",
+                "the issuer's address, byte for byte as it writes it; its metadata and signing keys are fetched from there",
+            ),
+            ("client_id", "the client that you registered at the issuer"),
+            (
+                "client_secret",
+                "`{ env = \"NAME\" }` or `{ file = \"PATH\" }`; left out for a public client. PKCE is used in either case",
+            ),
+            ("label", "the issuer's name on the sign-in page; its host by default"),
+            (
+                "redirect_uri",
+                "the redirect address that you registered; by default the gate's own address (with `public_dashboard` that of `public_url`) and `/sign-in/oidc/callback`",
+            ),
+            ("scopes", "scopes besides `openid` and `email`, such as `[\"groups\"]`"),
+            (
+                "roles",
+                "whom the issuer's claims admit without an admin, by role: `[oidc.roles.viewer]` with `emails`, `domains` or `claims`. None by default; the strongest role that matches counts, at each sign-in",
+            ),
+        ],
+    },
+    SettingsSection {
+        heading: "`[oidc.roles.ROLE]`",
+        opening: "[oidc]\nissuer = \"https://id.example\"\nclient_id = \"gate\"\n[oidc.roles.viewer]\n",
+        rows: &[
+            ("emails", "addresses that the issuer verified, such as `[\"ann@example.com\"]`"),
+            ("domains", "domains of such addresses, without those below them"),
+            (
+                "claims",
+                "values by the name of a claim, such as `{ groups = [\"staff\"] }`; a claim may be a text or a list",
+            ),
         ],
     },
     SettingsSection {

@@ -8,17 +8,19 @@ use anyhow::Result;
 use bytes::Bytes;
 use connectors::http::PublicFetch;
 use connectors::server_login::ServerLogins;
+use connectors::team_login::{TeamLogin, TeamSignIn};
 use connectors::{ConnectorContext, LazyContext};
 use dashboard::{
     Body, ClientDocuments, ClientServer, ClientSnippet, Dashboard, Live, Options, ServerSignIn,
-    ToolTrial, TriedServer,
+    TeamIssuer, ToolTrial, TriedServer,
 };
 use gateway::{Gate, Page, PageBody, PageFuture, PageReach, Pages, RunError};
 use http::{Request, StatusCode};
+use oauth::client::id_token::Claims;
 use oauth::server::Issuer;
 use serde_json::{Value, json};
 use store::registry::{Grant, NewServer, Origin, PolicyText, Server, Target, Token};
-use store::settings::Settings;
+use store::settings::{OidcSettings, Settings};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
@@ -65,6 +67,29 @@ struct FetchedDocuments {
 impl ClientDocuments for FetchedDocuments {
     fn fetch(&self, url: &str, bytes_max: usize) -> Result<Bytes, String> {
         self.runtime.block_on(self.fetch.get(url, bytes_max)).map_err(|error| error.to_string())
+    }
+}
+
+/// The team's issuer, reached on the main runtime.
+struct ReachedTeamIssuer {
+    runtime: Handle,
+    login: TeamLogin,
+}
+
+impl TeamIssuer for ReachedTeamIssuer {
+    fn begin(&self, settings: &OidcSettings, sign_in: &TeamSignIn<'_>) -> Result<String, String> {
+        let url = self.runtime.block_on(self.login.begin(settings, sign_in));
+        url.map(String::from).map_err(|error| error.to_string())
+    }
+
+    fn finish(
+        &self,
+        settings: &OidcSettings,
+        sign_in: &TeamSignIn<'_>,
+        query: &str,
+    ) -> Result<Claims, String> {
+        let claims = self.runtime.block_on(self.login.finish(settings, sign_in, query));
+        claims.map_err(|error| error.to_string())
     }
 }
 
@@ -235,6 +260,10 @@ pub(super) fn pages(
         issuer: issuer.clone(),
     };
     let documents = FetchedDocuments { runtime: Handle::current(), fetch: PublicFetch::default() };
+    let team = ReachedTeamIssuer {
+        runtime: Handle::current(),
+        login: TeamLogin::new(context.clock.clone()),
+    };
     let dashboard = Dashboard::new(Options {
         home: stores.home.clone(),
         registry: Arc::clone(&stores.registry),
@@ -244,6 +273,7 @@ pub(super) fn pages(
         zone: owners_zone(context, out),
         live: Arc::new(live),
         documents: Arc::new(documents),
+        team: Arc::new(team),
     });
     Ok(Arc::new(DashboardPages {
         dashboard: Arc::new(dashboard),

@@ -8,6 +8,7 @@ use ring::signature::{
 };
 use serde_json::json;
 
+use super::IdTokenRefused as No;
 use super::*;
 use crate::signature::PublicKey;
 
@@ -76,7 +77,6 @@ fn a_token_of_this_sign_in_is_accepted() {
 fn every_claim_is_checked() {
     let issuer = Issuer::new();
     let keys = [issuer.key(None)];
-    use IdTokenRefused as No;
     let table = [
         ("iss", json!("https://id.example/"), Err(No::OtherIssuer)),
         ("iss", json!("https://evil.example"), Err(No::OtherIssuer)),
@@ -131,7 +131,6 @@ fn every_claim_is_checked() {
 fn the_algorithm_is_that_of_the_issuers_key() {
     let issuer = Issuer::new();
     let keys = [issuer.key(Some("1"))];
-    use IdTokenRefused as No;
     for (header, expected) in [
         (json!({ "alg": "none" }), No::Algorithm),
         (json!({ "alg": "None" }), No::Algorithm),
