@@ -49,7 +49,7 @@ async function pathsOf(page, approval) {
     'audit-empty': '/audit?text=nothing-has-this-text', servers: '/servers', server: '/servers/demo', tool: '/servers/demo/tools/send_money',
     'policy-demo': '/policies/demo',
     policies: '/policies', policy: '/policies/written-in-page', grants: '/grants', grant: '/grants/demo',
-    people: '/people', notifications: '/notifications',
+    people: '/people', person: '/people/owner', 'your-sign-in': '/your-sign-in', notifications: '/notifications',
     accounts: '/accounts', data: '/accounts/whoop/data',
     health: '/health', 'health-week': '/health/recovery?span=W', 'health-metric': '/health/hrv?span=3M', 'health-all': '/health/recovery?span=All',
     'health-sleep': '/health/sleep', 'health-load': '/health/load', 'health-drivers': '/health/drivers', 'health-compare': '/health/compare',
@@ -92,6 +92,12 @@ export const tests = {
       await page.goto(link);
       await look(page, 'sign-in', faults);
       await windows.close(page);
+      const stranger = await windows.open({ signedIn: false, width, baseURL: windows.base.replace('127.0.0.1', 'localhost') });
+      await stranger.goto('/');
+      await look(stranger, 'sign-in-choices', faults);
+      await stranger.goto(`${windows.base}/`);
+      await look(stranger, 'sign-in-at-number', faults);
+      await windows.close(stranger);
     }
     const page = await windows.open();
     await page.goto(approval);

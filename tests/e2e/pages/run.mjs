@@ -5,8 +5,8 @@ import { launch, Windows } from './lib/browser.mjs';
 
 /// In this order: later files use what earlier ones made.
 const FILES = [
-  'sign-in', 'approvals', 'notifications', 'grants', 'consent', 'policies', 'builder', 'servers', 'hostile', 'no-script', 'audit',
-  'accounts', 'health', 'app', 'catalogue', 'story', 'tour', 'looks',
+  'sign-in', 'attacks', 'passkeys', 'team', 'approvals', 'notifications', 'grants', 'consent', 'policies', 'builder', 'servers',
+  'hostile', 'no-script', 'audit', 'accounts', 'health', 'app', 'catalogue', 'story', 'tour', 'looks',
 ];
 
 async function input() {
@@ -40,6 +40,7 @@ const world = {
   link: plan.dashboard,
   python: plan.python,
   node: process.execPath,
+  home: plan.home,
 };
 /// `TOLLGATE_PAGES=tour,audit` runs only these files, after the sign-in.
 const only = process.env.TOLLGATE_PAGES?.split(',');
