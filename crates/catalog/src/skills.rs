@@ -15,6 +15,7 @@ pub fn name_of(uri: &str) -> Option<&str> {
         return None;
     }
     let root = uri.strip_suffix(MAIN_FILE)?;
+    root.split_once("://").filter(|(_, path)| !path.is_empty())?;
     Some(root.strip_prefix("skill://").unwrap_or(root))
 }
 
