@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::Serialize;
 
 use crate::home::{Home, private};
+use crate::locked_file::{self, FILE_BYTES_MAX, FileError, io_error};
 use crate::random::{Random, RandomError};
 use crate::secret::Secret;
 use crate::vault::{Vault, VaultError};
@@ -19,6 +19,7 @@ mod back_off;
 mod file;
 mod lock;
 
+pub use crate::locked_file::FileVersion;
 pub use back_off::BackOffMarker;
 pub use lock::LockedAccount;
 
@@ -29,8 +30,6 @@ const PREVIOUS_SECRET: &str = "previous_client_secret";
 const PREVIOUS_UNTIL: &str = "previous_client_secret_until_us";
 /// Services retry webhooks for an hour, and a changed secret is in use everywhere within a day.
 const PREVIOUS_SECRET_US: i64 = 24 * 3_600 * 1_000_000;
-/// A larger file is not an account file.
-const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Everything known about one account.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,27 +88,6 @@ impl AccountSummary {
     }
 }
 
-/// Identifies the version of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FileVersion {
-    inode: u64,
-    changed_s: i64,
-    changed_ns: i64,
-    bytes: u64,
-}
-
-impl FileVersion {
-    pub(crate) fn of(path: &Path) -> Option<FileVersion> {
-        let found = fs::symlink_metadata(path).ok()?;
-        Some(FileVersion {
-            inode: found.ino(),
-            changed_s: found.ctime(),
-            changed_ns: found.ctime_nsec(),
-            bytes: found.len(),
-        })
-    }
-}
-
 #[derive(Debug, thiserror::Error)]
 pub enum AccountsError {
     #[error("`{0}` is not a valid service name")]
@@ -130,8 +108,8 @@ pub enum AccountsError {
     Vault(#[from] VaultError),
     #[error(transparent)]
     Random(#[from] RandomError),
-    #[error("cannot {act} `{}`: {source}", .path.display())]
-    Io { act: &'static str, path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Io(#[from] FileError),
 }
 
 /// The accounts of one home.
@@ -145,12 +123,7 @@ pub struct Accounts {
 impl Accounts {
     pub fn open(home: &Home, vault: Arc<Vault>, random: Random) -> Result<Accounts, AccountsError> {
         let folder = home.path().join("accounts");
-        match private::make_folder(&folder) {
-            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(io_error("create", &folder)(e));
-            }
-            _ => {}
-        }
+        locked_file::make_folder(&folder)?;
         Ok(Accounts { folder, vault, random })
     }
 
@@ -166,14 +139,7 @@ impl Accounts {
 
     /// The services with an account here, whether or not their files are readable.
     pub fn list(&self) -> Result<Vec<String>, AccountsError> {
-        let mut names = Vec::new();
-        for entry in fs::read_dir(&self.folder).map_err(io_error("read", &self.folder))? {
-            let name = entry.map_err(io_error("read", &self.folder))?.file_name();
-            let name = name.to_string_lossy();
-            names.extend(name.strip_suffix(".json").filter(|n| is_name(n)).map(str::to_owned));
-        }
-        names.sort_unstable();
-        Ok(names)
+        Ok(locked_file::names(&self.folder, is_name)?)
     }
 
     /// Changes whenever the account changes; costs one `stat`.
@@ -191,7 +157,7 @@ impl Accounts {
     pub fn note_use(&self, service: &str, now_us: i64) -> Result<(), AccountsError> {
         let path = self.path(service, "used")?;
         let written = private::ensure(&path).and_then(|()| fs::write(&path, now_us.to_string()));
-        written.map_err(io_error("write", &path))
+        Ok(written.map_err(io_error("write", &path))?)
     }
 
     /// When an account was last used, with a resolution of one minute.
@@ -215,7 +181,7 @@ impl Accounts {
         let file = match File::open(&path) {
             Ok(file) => file,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(e) => return Err(io_error("open", &path)(e)),
+            Err(e) => return Err(io_error("open", &path)(e).into()),
         };
         let mut text = String::new();
         match io::Read::read_to_string(&mut io::Read::take(file, FILE_BYTES_MAX), &mut text) {
@@ -223,7 +189,7 @@ impl Accounts {
             Err(e) if e.kind() == io::ErrorKind::InvalidData => {
                 Err(damaged(service, "it is not text"))
             }
-            Err(e) => Err(io_error("read", &path)(e)),
+            Err(e) => Err(io_error("read", &path)(e).into()),
         }
     }
 
@@ -288,11 +254,6 @@ fn is_name(name: &str) -> bool {
 
 fn damaged(service: &str, why: impl Into<String>) -> AccountsError {
     AccountsError::Damaged { service: service.to_owned(), why: why.into() }
-}
-
-fn io_error(act: &'static str, path: &Path) -> impl FnOnce(io::Error) -> AccountsError {
-    let path = path.to_owned();
-    move |source| AccountsError::Io { act, path, source }
 }
 
 #[cfg(test)]

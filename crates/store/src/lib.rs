@@ -15,6 +15,7 @@ pub mod home;
 pub mod index;
 mod interrupted_create;
 pub mod ledger;
+pub mod locked_file;
 pub mod logins;
 mod open_lock;
 pub mod purge;

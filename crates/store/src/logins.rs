@@ -1,17 +1,15 @@
 //! The gate's sign-ins at servers: one file per login with its tokens sealed, the client known at each issuer, and
 //! the sign-ins in progress. Files are replaced atomically; a login only by the holder of its lock.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::accounts::FileVersion;
 use crate::hex;
-use crate::home::{Home, private};
+use crate::home::Home;
+use crate::locked_file::{self, FileError, FileVersion, LockedFile};
 use crate::random::{Random, RandomError};
 use crate::secret::Secret;
 use crate::vault::{Vault, VaultError};
@@ -22,8 +20,6 @@ mod file;
 
 pub use attempts::{AttemptOutcome, StoredAttempt};
 pub use clients::KnownClient;
-
-const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Whose login it is: one for all grants of a server, or one per grant.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -166,8 +162,8 @@ pub enum LoginsError {
     Vault(#[from] VaultError),
     #[error(transparent)]
     Random(#[from] RandomError),
-    #[error("cannot {act} `{}`: {source}", .path.display())]
-    Io { act: &'static str, path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Io(#[from] FileError),
 }
 
 /// The logins of one home.
@@ -191,45 +187,29 @@ impl Logins {
 
     /// The same by the name of its file, for the refresh helper.
     pub fn load_named(&self, name: &str) -> Result<Option<Login>, LoginsError> {
-        let text = read(&self.path(name, "json")?)?;
+        let text = locked_file::read(&self.path(name, "json")?)?;
         text.map(|text| file::open(name, &text, &self.vault)).transpose()
     }
 
     /// The login without opening a secret.
     pub fn facts(&self, key: &LoginKey) -> Result<Option<LoginFacts>, LoginsError> {
         let name = key.file_name();
-        let text = read(&self.path(&name, "json")?)?;
+        let text = locked_file::read(&self.path(&name, "json")?)?;
         text.map(|text| file::facts(&name, &text)).transpose()
     }
 
     /// The logins of a server: the shared one and those of grants.
     pub fn of_server(&self, server: &str) -> Result<Vec<LoginFacts>, LoginsError> {
         let mut all = Vec::new();
-        for name in self.names()? {
+        for name in locked_file::names(&self.folder, is_name)? {
             if name.split('@').next() == Some(server)
-                && let Some(text) = read(&self.path(&name, "json")?)?
+                && let Some(text) = locked_file::read(&self.path(&name, "json")?)?
             {
                 all.push(file::facts(&name, &text)?);
             }
         }
         all.sort_by(|a, b| a.grant.cmp(&b.grant));
         Ok(all)
-    }
-
-    fn names(&self) -> Result<Vec<String>, LoginsError> {
-        let entries = match fs::read_dir(&self.folder) {
-            Ok(entries) => entries,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(e) => return Err(io_error("read", &self.folder)(e)),
-        };
-        let mut names = Vec::new();
-        for entry in entries {
-            let name = entry.map_err(io_error("read", &self.folder))?.file_name();
-            let name = name.to_string_lossy();
-            names
-                .extend(name.strip_suffix(".json").filter(|name| is_name(name)).map(str::to_owned));
-        }
-        Ok(names)
     }
 
     /// Changes whenever the login changes; costs one `stat`.
@@ -239,19 +219,10 @@ impl Logins {
 
     /// The lock of a login, if it is free.
     pub fn try_lock(&self, name: &str) -> Result<Option<LockedLogin>, LoginsError> {
-        make_folder(&self.folder)?;
-        let path = self.path(name, "lock")?;
-        let opened =
-            private::ensure(&path).and_then(|()| OpenOptions::new().write(true).open(&path));
-        let lock = opened.map_err(io_error("open", &path))?;
-        match lock.try_lock() {
-            Ok(()) => {
-                let (logins, path) = (self.clone(), self.path(name, "json")?);
-                Ok(Some(LockedLogin { logins, name: name.to_owned(), path, _lock: lock }))
-            }
-            Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(e)) => Err(io_error("lock", &path)(e)),
-        }
+        locked_file::make_folder(&self.folder)?;
+        let locked = LockedFile::attempt(self.path(name, "json")?)?;
+        let (logins, name) = (self.clone(), name.to_owned());
+        Ok(locked.map(|file| LockedLogin { logins, name, file }))
     }
 
     fn path(&self, name: &str, suffix: &str) -> Result<PathBuf, LoginsError> {
@@ -262,14 +233,12 @@ impl Logins {
     }
 }
 
-/// An exclusively locked login. The lock is released on drop and when the process dies. The lock file is never
-/// removed: two processes that lock two files of one name would not exclude each other.
+/// An exclusively locked login.
 #[derive(Debug)]
 pub struct LockedLogin {
     logins: Logins,
     name: String,
-    path: PathBuf,
-    _lock: File,
+    file: LockedFile,
 }
 
 impl LockedLogin {
@@ -281,57 +250,13 @@ impl LockedLogin {
     /// Stores the login; it is on disk when this returns.
     pub fn save(&self, login: &Login) -> Result<(), LoginsError> {
         let text = file::seal(&self.name, login, &self.logins.vault, &self.logins.random)?;
-        self.sweep();
-        let unique = self.logins.random.name()?;
-        private::replace(&self.path, text.as_bytes(), &unique)
-            .map_err(io_error("write", &self.path))
+        Ok(self.file.replace(&text, &self.logins.random.name()?)?)
     }
 
     /// Removes the login, overwriting it first so that no copy remains on the disk.
     pub fn wipe(&self) -> Result<bool, LoginsError> {
-        self.sweep();
-        match overwrite(&self.path) {
-            Ok(()) => {}
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
-            Err(e) => return Err(io_error("overwrite", &self.path)(e)),
-        }
-        private::remove(&self.path).map_err(io_error("remove", &self.path))?;
-        Ok(true)
+        Ok(self.file.wipe()?)
     }
-
-    /// Removes drafts of a killed process. No other process writes one while we hold the lock.
-    fn sweep(&self) {
-        let Ok(entries) = fs::read_dir(&self.logins.folder) else { return };
-        let start = format!("{}.json.", self.name);
-        for entry in entries.flatten() {
-            if entry.file_name().to_string_lossy().starts_with(&start) {
-                // What cannot be removed now is retried at the next change.
-                let _ = overwrite(&entry.path()).and_then(|()| fs::remove_file(entry.path()));
-            }
-        }
-    }
-}
-
-fn make_folder(folder: &Path) -> Result<(), LoginsError> {
-    match private::make_folder(folder) {
-        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(io_error("create", folder)(e)),
-        _ => Ok(()),
-    }
-}
-
-/// The text of a file; none if there is no such file.
-fn read(path: &Path) -> Result<Option<String>, LoginsError> {
-    match crate::files::read_text(path, FILE_BYTES_MAX) {
-        Ok(text) => Ok(Some(text)),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(io_error("read", path)(e)),
-    }
-}
-
-fn overwrite(path: &Path) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).open(path)?;
-    let bytes = file.metadata()?.len();
-    private::write_over(&mut file, bytes)
 }
 
 fn is_name(name: &str) -> bool {
@@ -344,11 +269,6 @@ fn is_name(name: &str) -> bool {
 fn short_hash(text: &str) -> String {
     let hash: [u8; 32] = Sha256::digest(text.as_bytes()).into();
     hex::encode(hash.first_chunk::<16>().unwrap_or(&[0; 16]))
-}
-
-fn io_error(act: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LoginsError {
-    let path = path.to_owned();
-    move |source| LoginsError::Io { act, path, source }
 }
 
 #[cfg(test)]

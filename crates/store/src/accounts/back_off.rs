@@ -5,8 +5,9 @@ use std::fs::{File, FileTimes, OpenOptions};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::{AccountsError, io_error};
+use super::AccountsError;
 use crate::home::private;
+use crate::locked_file::io_error;
 
 #[derive(Clone, Debug)]
 pub struct BackOffMarker {
@@ -34,6 +35,6 @@ impl BackOffMarker {
         }
         let until: SystemTime = UNIX_EPOCH + Duration::from_micros(until_us.unsigned_abs());
         let file: File = OpenOptions::new().write(true).open(&self.path).map_err(failed)?;
-        file.set_times(FileTimes::new().set_modified(until)).map_err(failed)
+        Ok(file.set_times(FileTimes::new().set_modified(until)).map_err(failed)?)
     }
 }

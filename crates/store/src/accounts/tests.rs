@@ -8,6 +8,7 @@
 )]
 
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use super::*;
 use crate::vault::KEY_BYTES;
@@ -141,7 +142,7 @@ fn wiping_leaves_no_file_and_no_draft() {
 }
 
 #[test]
-fn one_holds_the_lock_and_the_others_wait() {
+fn one_process_holds_the_lock_and_the_others_wait() {
     let folder = tempfile::tempdir().unwrap();
     let accounts = open(folder.path());
     let locked = accounts.try_lock("whoop").unwrap().unwrap();

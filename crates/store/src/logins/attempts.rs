@@ -6,8 +6,9 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{LoginKey, Logins, LoginsError, io_error, short_hash};
+use super::{LoginKey, Logins, LoginsError, short_hash};
 use crate::home::private;
+use crate::locked_file::{self, io_error};
 use crate::secret::Secret;
 use crate::vault::{Purpose, Sealed};
 
@@ -31,7 +32,7 @@ pub struct AttemptOutcome {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Plain {
+struct PlainAttempt {
     expires_us: i64,
     text: String,
 }
@@ -46,16 +47,16 @@ impl Logins {
         text: &str,
         now_us: i64,
     ) -> Result<(), LoginsError> {
-        super::make_folder(&self.folder)?;
-        super::make_folder(&self.attempts())?;
+        locked_file::make_folder(&self.folder)?;
+        locked_file::make_folder(&self.attempts())?;
         self.sweep_attempts(key, now_us);
         let expires_us = now_us.saturating_add(ATTEMPT_US_MAX);
-        let plain = Plain { expires_us, text: text.to_owned() };
+        let plain = PlainAttempt { expires_us, text: text.to_owned() };
         let plain = zeroize::Zeroizing::new(serde_json::to_vec(&plain).unwrap_or_default());
         let sealed = self.vault.seal(Purpose::ServerLogin, &row(state), &plain, &self.random)?;
         let path = self.attempt_path(key, state);
-        private::replace(&path, sealed.as_bytes(), &self.random.name()?)
-            .map_err(io_error("write", &path))
+        let written = private::replace(&path, sealed.as_bytes(), &self.random.name()?);
+        Ok(written.map_err(io_error("write", &path))?)
     }
 
     /// Takes the sign-in of a state: a second call finds nothing, in any process.
@@ -71,11 +72,13 @@ impl Logins {
             return Ok(None);
         }
         let read = fs::read(&taken);
-        let _ = super::overwrite(&taken).and_then(|()| fs::remove_file(&taken));
+        let _ = locked_file::overwrite(&taken).and_then(|()| fs::remove_file(&taken));
         let bytes = read.map_err(io_error("read", &taken))?;
         let sealed = Sealed::from_bytes(Purpose::ServerLogin, &row(state), bytes);
         let opened = self.vault.open(&sealed)?;
-        let Ok(plain) = serde_json::from_slice::<Plain>(opened.expose()) else { return Ok(None) };
+        let Ok(plain) = serde_json::from_slice::<PlainAttempt>(opened.expose()) else {
+            return Ok(None);
+        };
         let begun_us = plain.expires_us.saturating_sub(ATTEMPT_US_MAX);
         // A clock that was set back does not extend it.
         if !(begun_us..plain.expires_us).contains(&now_us) {
@@ -93,7 +96,8 @@ impl Logins {
     pub fn finish_attempt(&self, state: &str, outcome: &AttemptOutcome) -> Result<(), LoginsError> {
         let path = self.outcome_path(state);
         let text = serde_json::to_vec(outcome).unwrap_or_default();
-        private::replace(&path, &text, &self.random.name()?).map_err(io_error("write", &path))
+        let written = private::replace(&path, &text, &self.random.name()?);
+        Ok(written.map_err(io_error("write", &path))?)
     }
 
     /// The outcome, once there is one. It is removed.
@@ -136,8 +140,8 @@ impl Logins {
             let is_old =
                 written_us.is_some_and(|at| (now_us.saturating_sub(at)).abs() > 2 * ATTEMPT_US_MAX);
             if is_earlier || is_old {
-                let _ =
-                    super::overwrite(&entry.path()).and_then(|()| fs::remove_file(entry.path()));
+                let _ = locked_file::overwrite(&entry.path())
+                    .and_then(|()| fs::remove_file(entry.path()));
             }
         }
     }

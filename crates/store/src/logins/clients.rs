@@ -4,8 +4,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
-use super::{Logins, LoginsError, io_error, short_hash};
+use super::{Logins, LoginsError, short_hash};
 use crate::home::private;
+use crate::locked_file::{self, io_error};
 use crate::secret::Secret;
 use crate::vault::{Purpose, Sealed};
 
@@ -38,7 +39,7 @@ struct ClientFile {
 impl Logins {
     /// The client at an issuer. One whose secret cannot be opened is not used.
     pub fn client(&self, issuer: &str) -> Result<Option<KnownClient>, LoginsError> {
-        let Some(text) = super::read(&self.client_path(issuer))? else { return Ok(None) };
+        let Some(text) = locked_file::read(&self.client_path(issuer))? else { return Ok(None) };
         let Ok(file) = serde_json::from_str::<ClientFile>(&text) else { return Ok(None) };
         if file.issuer != issuer {
             return Ok(None);
@@ -82,17 +83,20 @@ impl Logins {
             sealed,
         };
         let path = self.client_path(&client.issuer);
-        super::make_folder(&self.folder)?;
-        super::make_folder(&self.folder.join("clients"))?;
+        locked_file::make_folder(&self.folder)?;
+        locked_file::make_folder(&self.folder.join("clients"))?;
         let text = serde_json::to_vec_pretty(&file).unwrap_or_default();
-        private::replace(&path, &text, &self.random.name()?).map_err(io_error("write", &path))
+        let written = private::replace(&path, &text, &self.random.name()?);
+        Ok(written.map_err(io_error("write", &path))?)
     }
 
     /// Forgets the client of an issuer, which no longer knows it.
     pub fn forget_client(&self, issuer: &str) -> Result<(), LoginsError> {
         let path = self.client_path(issuer);
         match std::fs::remove_file(&path) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(io_error("remove", &path)(e)),
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                Err(io_error("remove", &path)(e).into())
+            }
             _ => Ok(()),
         }
     }

@@ -25,7 +25,7 @@ struct LoginFile {
 
 #[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Plain {
+struct PlainTokens {
     #[serde(skip_serializing_if = "Option::is_none")]
     client_secret: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,7 +43,7 @@ pub(super) fn seal(
     let failed = |e: serde_json::Error| damaged(name, e.to_string());
     let text = |secret: &Option<Secret>| secret.as_ref().map(|secret| secret.expose().clone());
     let tokens = &login.tokens;
-    let plain = Plain {
+    let plain = PlainTokens {
         client_secret: text(&tokens.client_secret),
         access: text(&tokens.access),
         refresh: text(&tokens.refresh),
@@ -69,7 +69,7 @@ pub(super) fn open(name: &str, text: &str, vault: &Vault) -> Result<Login, Login
     let sealed = Sealed::from_bytes(Purpose::ServerLogin, &row(name, &login.facts), bytes);
     let closed = |source: VaultError| LoginsError::Sealed { server: server(name), source };
     let plain = vault.open(&sealed).map_err(closed)?;
-    let plain: Plain = serde_json::from_slice(plain.expose())
+    let plain: PlainTokens = serde_json::from_slice(plain.expose())
         .map_err(|_| damaged(name, "its secrets cannot be read"))?;
     login.tokens = LoginTokens {
         client_secret: plain.client_secret.map(Secret::new),

@@ -1,6 +1,9 @@
 //! Tests of logins: what is stored, what cannot be moved, and what is used once.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
+use std::fs;
+use std::path::Path;
+
 use super::*;
 use crate::vault::KEY_BYTES;
 

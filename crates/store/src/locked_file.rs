@@ -1,0 +1,142 @@
+//! A file with sealed secrets that only the holder of its lock replaces or removes. Accounts and logins are such
+//! files.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::home::private;
+
+/// A larger file is not one of ours.
+pub(crate) const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// What failed at which file.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {act} `{}`: {source}", .path.display())]
+pub struct FileError {
+    act: &'static str,
+    path: PathBuf,
+    source: io::Error,
+}
+
+pub(crate) fn io_error(act: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FileError {
+    let path = path.to_owned();
+    move |source| FileError { act, path, source }
+}
+
+/// Identifies the version of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileVersion {
+    inode: u64,
+    changed_s: i64,
+    changed_ns: i64,
+    bytes: u64,
+}
+
+impl FileVersion {
+    pub(crate) fn of(path: &Path) -> Option<FileVersion> {
+        let found = fs::symlink_metadata(path).ok()?;
+        Some(FileVersion {
+            inode: found.ino(),
+            changed_s: found.ctime(),
+            changed_ns: found.ctime_nsec(),
+            bytes: found.len(),
+        })
+    }
+}
+
+/// An exclusively locked file. The lock is released on drop and when the process dies. The lock file is never
+/// removed: two processes that lock two files of one name would not exclude each other.
+#[derive(Debug)]
+pub(crate) struct LockedFile {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl LockedFile {
+    /// Locks `path` by the lock file next to it, if the lock is free.
+    pub(crate) fn attempt(path: PathBuf) -> Result<Option<LockedFile>, FileError> {
+        let lock_path = path.with_extension("lock");
+        let opened = private::ensure(&lock_path)
+            .and_then(|()| OpenOptions::new().write(true).open(&lock_path));
+        let lock = opened.map_err(io_error("open", &lock_path))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Some(LockedFile { path, _lock: lock })),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(e)) => Err(io_error("lock", &lock_path)(e)),
+        }
+    }
+
+    /// Replaces the file; the text is on disk when this returns.
+    pub(crate) fn replace(&self, text: &str, unique: &str) -> Result<(), FileError> {
+        self.remove_drafts();
+        private::replace(&self.path, text.as_bytes(), unique).map_err(io_error("write", &self.path))
+    }
+
+    /// Removes the file, overwriting it first so that no copy remains on the disk. False if there is none.
+    pub(crate) fn wipe(&self) -> Result<bool, FileError> {
+        self.remove_drafts();
+        match overwrite(&self.path) {
+            Ok(()) => {}
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(e) => return Err(io_error("overwrite", &self.path)(e)),
+        }
+        private::remove(&self.path).map_err(io_error("remove", &self.path))?;
+        Ok(true)
+    }
+
+    /// Removes drafts of a killed process. No other process writes one while we hold the lock.
+    fn remove_drafts(&self) {
+        let (Some(folder), Some(name)) = (self.path.parent(), self.path.file_name()) else {
+            return;
+        };
+        let Ok(entries) = fs::read_dir(folder) else { return };
+        let start = format!("{}.", name.to_string_lossy());
+        for entry in entries.flatten() {
+            if entry.file_name().to_string_lossy().starts_with(&start) {
+                // What cannot be removed now is retried at the next change.
+                let _ = overwrite(&entry.path()).and_then(|()| fs::remove_file(entry.path()));
+            }
+        }
+    }
+}
+
+pub(crate) fn overwrite(path: &Path) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).open(path)?;
+    let bytes = file.metadata()?.len();
+    private::write_over(&mut file, bytes)
+}
+
+pub(crate) fn make_folder(folder: &Path) -> Result<(), FileError> {
+    match private::make_folder(folder) {
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(io_error("create", folder)(e)),
+        _ => Ok(()),
+    }
+}
+
+/// The text of a file; none if there is no such file.
+pub(crate) fn read(path: &Path) -> Result<Option<String>, FileError> {
+    match crate::files::read_text(path, FILE_BYTES_MAX) {
+        Ok(text) => Ok(Some(text)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(io_error("read", path)(e)),
+    }
+}
+
+/// The names of the `.json` files in a folder for which `fits` is true; none if there is no such folder.
+pub(crate) fn names(folder: &Path, fits: fn(&str) -> bool) -> Result<Vec<String>, FileError> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(io_error("read", folder)(e)),
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let name = entry.map_err(io_error("read", folder))?.file_name();
+        let name = name.to_string_lossy();
+        names.extend(name.strip_suffix(".json").filter(|name| fits(name)).map(str::to_owned));
+    }
+    names.sort_unstable();
+    Ok(names)
+}
