@@ -41,6 +41,9 @@ pub enum TokenError {
     /// A temporary failure; the login is kept.
     #[error("cannot refresh the login at `{service}` now: {words}")]
     Outage { service: String, words: String },
+    /// The service does not know the application; the login is kept until the owner corrects it.
+    #[error("cannot refresh the login at `{service}` now: {words}")]
+    UnknownClient { service: String, words: String },
     #[error(transparent)]
     Store(Arc<AccountsError>),
 }
@@ -192,7 +195,10 @@ fn still_good(account: &Account, now_us: i64, error: TokenError) -> Result<Secre
     let token =
         account.access.as_ref().filter(|_| account.expires_us.is_some_and(|at| at > now_us));
     match (token, error) {
-        (Some(token), TokenError::Outage { .. } | TokenError::Store(_)) => Ok(token.clone()),
+        (
+            Some(token),
+            TokenError::Outage { .. } | TokenError::UnknownClient { .. } | TokenError::Store(_),
+        ) => Ok(token.clone()),
         (_, error) => Err(error),
     }
 }

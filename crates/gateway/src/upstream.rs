@@ -55,7 +55,7 @@ use bytes::Bytes;
 
 pub(crate) use backoff::Backoff;
 pub use dial::TargetRefused;
-pub use error::{Excess, Stage, UpstreamError};
+pub use error::{Excess, NotSent, Stage, UpstreamError};
 pub use events::{Event, Events};
 pub use headers::HeaderRefused;
 pub use http::{HttpLink, HttpServer};

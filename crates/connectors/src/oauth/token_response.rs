@@ -31,7 +31,7 @@ pub enum TokenRefusal {
     Refused { status: u16, code: String },
     #[error("it answered with status {status}")]
     Status { status: u16 },
-    #[error("its answer cannot be used: {0}")]
+    #[error("its response cannot be used: {0}")]
     Malformed(&'static str),
     #[error(transparent)]
     Http(#[from] HttpError),
@@ -49,6 +49,11 @@ impl TokenRefusal {
             }
             _ => false,
         }
+    }
+
+    /// Does the service not know the application (any more)?
+    pub fn is_unknown_client(&self) -> bool {
+        self.code() == Some("invalid_client")
     }
 
     /// Did the service respond? Otherwise it is unknown whether the request had an effect.

@@ -41,7 +41,7 @@ pub enum ArchiveError {
     Damaged { name: String, why: String },
     #[error("`{name}` cannot be read: {why}")]
     Unreadable { name: String, why: String },
-    #[error("`{name}` holds far more than an archive does")]
+    #[error("`{name}` is far larger than an archive")]
     TooMuch { name: String },
     #[error("it contains no known files\nhint: {0}")]
     NothingKnown(&'static str),

@@ -13,7 +13,7 @@ use url::Url;
 
 use super::login_status::left_s;
 use super::problem::{Code, Problem};
-use super::response::from_fetch;
+use super::response::{from_fetch, review_required};
 use crate::account::{self, SignIn};
 use crate::arguments::{BadArgument, IgnoredSecret, Unused};
 use crate::fetch::FetchError;
@@ -365,6 +365,12 @@ fn no_client(service: &Service, account: &account::Account) -> Problem {
 }
 
 fn sign_in_problem(service: &Service, error: &SignInError) -> Problem {
+    if let SignInError::Refused(refusal) = error
+        && refusal.is_unknown_client()
+        && let Some(problem) = review_required(service)
+    {
+        return problem;
+    }
     let words = error.to_string();
     let message = words.lines().next().unwrap_or_default().to_owned();
     let hint = format!("start again, or run `tollgate connect {}` in a terminal", service.name);

@@ -106,11 +106,7 @@ pub(crate) fn from_fetch(service: &Service, error: &FetchError) -> Problem {
             "could not read the stored login",
             "run `tollgate doctor`, then call again",
         ),
-        FetchError::SignIn(TokenError::Outage { words, .. })
-            if words.contains("`invalid_client`") =>
-        {
-            unknown_client(service)
-        }
+        FetchError::SignIn(TokenError::UnknownClient { .. }) => unknown_client(service),
         FetchError::SignIn(TokenError::Outage { .. }) => Problem::new(
             Code::UpstreamError,
             name,
@@ -129,8 +125,8 @@ pub(crate) fn from_fetch(service: &Service, error: &FetchError) -> Problem {
 
 /// The service does not know the application any more.
 fn unknown_client(service: &Service) -> Problem {
-    if let Some(review) = service.account.and_then(|account| account.review) {
-        return Problem::new(Code::ApprovalRequired, service.name, review.message, review.hint);
+    if let Some(problem) = review_required(service) {
+        return problem;
     }
     let name = service.name;
     Problem::new(
@@ -139,6 +135,12 @@ fn unknown_client(service: &Service) -> Problem {
         format!("{} does not know the application's id and secret", service.title),
         format!("check the application there, then run `tollgate connect {name}`"),
     )
+}
+
+/// At a service that reviews applications, the application must be approved first.
+pub(super) fn review_required(service: &Service) -> Option<Problem> {
+    let review = service.account?.review?;
+    Some(Problem::new(Code::ApprovalRequired, service.name, review.message, review.hint))
 }
 
 /// The consent has expired or was revoked.
@@ -207,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_happens_on_the_way_is_a_problem_that_names_no_address() {
+    fn every_transport_error_is_a_problem_without_an_address() {
         let host = || "secret.example".to_owned();
         for (error, code) in [
             (HttpError::TimedOut { host: host(), seconds: 30 }, Code::UpstreamError),

@@ -168,7 +168,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn a_long_answer_is_cut_and_says_so() {
+    fn a_long_response_is_truncated_with_a_hint() {
         let entry = json!({ "name": "x".repeat(900), "available_markets": vec!["DE"; 200] });
         let answer = json!({ "total": 500, "items": vec![entry.clone(); 500], "next": "cursor" });
         let fitted = fit(answer);
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn one_entry_fits_always_and_no_entry_needs_no_room() {
+    fn a_single_entry_always_fits() {
         let large = json!("x".repeat(2 * ENTRIES_BYTES_MAX));
         assert_eq!(fitting(&[large.clone(), large]), 1);
         assert_eq!(fitting(&[]), 0);

@@ -54,8 +54,7 @@ pub(super) fn unreadable() -> Problem {
 
 /// Fails unless an application is configured; Reddit gives none without approval.
 pub(super) fn explained(ctx: &ConnectorContext, problem: Problem) -> Problem {
-    let is_of_client = problem.message.contains("`invalid_client`");
-    if is_of_client || (problem.code == Code::NotConfigured && !has_client(ctx)) {
+    if problem.code == Code::NotConfigured && !has_client(ctx) {
         return approval_required();
     }
     problem

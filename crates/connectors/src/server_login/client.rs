@@ -110,7 +110,7 @@ impl ServerLogins {
 
     /// An issuer that no longer knows a registered client gets a new registration next time.
     pub(super) fn forget_unknown_client(&self, issuer: &str, refusal: &TokenRefusal) {
-        if refusal.code() == Some("invalid_client")
+        if refusal.is_unknown_client()
             && let Err(error) = self.store.forget_client(issuer)
         {
             tracing::warn!(%error, "could not forget a client that its issuer does not know");

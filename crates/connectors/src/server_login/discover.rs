@@ -42,9 +42,7 @@ pub struct Discovered {
 pub enum DiscoverError {
     #[error("the server cannot be reached: {0}")]
     Unreachable(HttpError),
-    #[error(
-        "the server requires a sign-in, but says nowhere how: no authorization server was found"
-    )]
+    #[error("the server requires a sign-in, but names no authorization server")]
     NoIssuer,
     #[error("the server's sign-in metadata is not used: {0}")]
     Resource(MetadataRefused),

@@ -47,7 +47,9 @@ pub(super) async fn run(
             RefreshOutcome::Dead => {
                 Err(LoginError::Ended { server: key.server.clone(), words: report.words })
             }
-            RefreshOutcome::Outage | RefreshOutcome::CouldNot => Err(outage(&report.words)),
+            RefreshOutcome::Outage | RefreshOutcome::UnknownClient | RefreshOutcome::CouldNot => {
+                Err(outage(&report.words))
+            }
         },
     }
 }

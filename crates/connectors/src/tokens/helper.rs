@@ -48,6 +48,7 @@ pub enum RefreshOutcome {
     NotConnected,
     Dead,
     Outage,
+    UnknownClient,
     /// It sent no request.
     CouldNot,
 }
@@ -70,6 +71,9 @@ pub async fn serve(
         Err(TokenError::Dead { words, .. }) => RefreshReport { ended: RefreshOutcome::Dead, words },
         Err(TokenError::Outage { words, .. }) => {
             RefreshReport { ended: RefreshOutcome::Outage, words }
+        }
+        Err(TokenError::UnknownClient { words, .. }) => {
+            RefreshReport { ended: RefreshOutcome::UnknownClient, words }
         }
         Err(TokenError::Store(error)) => {
             RefreshReport { ended: RefreshOutcome::Outage, words: error.to_string() }
@@ -105,6 +109,9 @@ impl Helper {
             RefreshOutcome::NotConnected => Err(not_connected(service)),
             RefreshOutcome::Dead => {
                 Err(TokenError::Dead { service: service.to_owned(), words: told.words })
+            }
+            RefreshOutcome::UnknownClient => {
+                Err(TokenError::UnknownClient { service: service.to_owned(), words: told.words })
             }
             RefreshOutcome::Outage | RefreshOutcome::CouldNot => Err(outage(told.words)),
         }

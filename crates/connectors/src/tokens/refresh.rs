@@ -129,7 +129,12 @@ impl Refresher {
                 account.refreshing_us = None;
                 locked.save(&account)?;
             }
-            return Err(self.outage(refusal.to_string()));
+            let words = refusal.to_string();
+            if refusal.is_unknown_client() {
+                let service = self.service.name.to_owned();
+                return Err(TokenError::UnknownClient { service, words });
+            }
+            return Err(self.outage(words));
         }
         // A program that ignores our lock may have written a newer token.
         let now = locked.load()?;

@@ -398,7 +398,7 @@ pub(in crate::exchange) async fn items(
     let all = all_items(incoming.context, incoming.era, access, list);
     tokio::time::timeout(MERGED_WAIT_MAX, all).await.unwrap_or_else(|_| {
         let why = format!("no response within {} s", MERGED_WAIT_MAX.as_secs());
-        Err(UpstreamError::NeverSent { why })
+        Err(UpstreamError::never_sent(why))
     })
 }
 
@@ -410,7 +410,7 @@ async fn all_items(
 ) -> Result<Vec<String>, UpstreamError> {
     let permit = context
         .own_act(list.method(), &access.server.name)
-        .map_err(|error| UpstreamError::NeverSent { why: error.to_string() })?;
+        .map_err(|error| UpstreamError::never_sent(error.to_string()))?;
     let peer = match connect::peer_for(context, access, era, &permit).await {
         Ok(peer) => peer,
         Err(error) => {

@@ -63,7 +63,7 @@ async fn session_peer(
     }
     let wait_max = call_wait_max(context, &access.server);
     let opened = tokio::time::timeout(wait_max, opening.wait_for(Option::is_some)).await;
-    let never_sent = |why: &str| Err(UpstreamError::NeverSent { why: why.to_owned() });
+    let never_sent = |why: &str| Err(UpstreamError::never_sent(why));
     match opened {
         Ok(Ok(opened)) => match &*opened {
             Some(Ok(peer)) => Ok(Arc::clone(peer)),
@@ -139,8 +139,7 @@ async fn open_for_session(context: RequestContext, access: ServerAccess, report:
     let Some(session) = context.session.clone() else { return };
     let opened = match context.own_act("initialize", &server.name) {
         Err(error) => {
-            let why = format!("the audit log cannot be written: {error}");
-            Err(UpstreamError::NeverSent { why })
+            Err(UpstreamError::never_sent(format!("the audit log cannot be written: {error}")))
         }
         Ok(permit) => {
             let mut ended = session.ended();

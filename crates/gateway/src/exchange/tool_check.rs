@@ -84,7 +84,7 @@ pub(crate) async fn checked_peer(
 ) -> Result<Arc<Peer>, UpstreamError> {
     let facts = Facts { method: "tools/list", server: &access.server.name, ..context.facts() };
     let permit = context.services().ledger.admit_without_policy(&facts).map_err(|error| {
-        UpstreamError::NeverSent { why: format!("the audit log cannot be written: {error}") }
+        UpstreamError::never_sent(format!("the audit log cannot be written: {error}"))
     })?;
     let looked = async {
         let peer = peer_for(context, access, era, &permit).await?;
@@ -309,21 +309,21 @@ pub(crate) async fn set_level(services: &Services, peer: &Arc<Peer>, permit: &Pe
 
 /// One page of a list.
 #[derive(Default)]
-struct Page {
+struct ListPage {
     /// The raw items.
     items: Vec<String>,
     /// The cursor of the next page, if there is one.
     next: Option<String>,
 }
 
-async fn page(answer: Bytes, list: List, is_declared: bool) -> Result<Page, UpstreamError> {
+async fn page(answer: Bytes, list: List, is_declared: bool) -> Result<ListPage, UpstreamError> {
     if answer.len() <= LARGE_TO_EDIT_BYTES {
         return read_page(&answer, list, is_declared);
     }
     offload(answer.len(), move || read_page(&answer, list, is_declared)).await
 }
 
-fn read_page(answer: &[u8], list: List, is_declared: bool) -> Result<Page, UpstreamError> {
+fn read_page(answer: &[u8], list: List, is_declared: bool) -> Result<ListPage, UpstreamError> {
     let garbled = |why: &str| UpstreamError::Malformed { why: why.to_owned() };
     let doc = Doc::read(answer, &Bounds::ANSWER).map_err(|_| garbled("its list is not JSON"))?;
     let Some(result) = doc.root().get("result") else {
@@ -331,7 +331,7 @@ fn read_page(answer: &[u8], list: List, is_declared: bool) -> Result<Page, Upstr
         // about the items, so the known ones stay.
         let code = doc.root().get("error").and_then(|error| error.get("code")?.as_number());
         if !is_declared || code.is_some_and(|code| *code == code::UNKNOWN_METHOD.to_string()) {
-            return Ok(Page::default());
+            return Ok(ListPage::default());
         }
         let code = code.map(|code| format!(" {code}")).unwrap_or_default();
         return Err(garbled(&format!("it answered `{}` with error{code}", list.method())));
@@ -345,7 +345,7 @@ fn read_page(answer: &[u8], list: List, is_declared: bool) -> Result<Page, Upstr
         .and_then(Value::as_str)
         .filter(|c| !c.is_empty())
         .map(std::borrow::Cow::into_owned);
-    Ok(Page { items, next })
+    Ok(ListPage { items, next })
 }
 
 #[cfg(test)]

@@ -87,7 +87,7 @@ impl Gate {
     ) -> Result<Offered, UpstreamError> {
         let facts = Facts { method: "tools/list", server: &access.server.name, ..context.facts() };
         let permit = self.services().ledger.admit_without_policy(&facts).map_err(|error| {
-            UpstreamError::NeverSent { why: format!("the audit log cannot be written: {error}") }
+            UpstreamError::never_sent(format!("the audit log cannot be written: {error}"))
         })?;
         let looked = async {
             let peer = connect::peer_for(context, access, Era::Modern, &permit).await?;

@@ -163,7 +163,7 @@ fn forget_parked(services: &Services) {
         tracing::debug!(%error, "could not delete old parked arguments");
     }
     if let Err(error) = services.registry.note_time(now_us) {
-        tracing::debug!(%error, "could not note the time");
+        tracing::debug!(%error, "could not store the time");
     }
 }
 

@@ -64,7 +64,7 @@ pub enum RunError {
     NeedsOperator(String),
     #[error("cannot load the policy: {0}")]
     Policy(#[from] policy::LoadError),
-    #[error("server `{server}` cannot be used: {}{}", cause(.error), stderr_hint(.last_stderr.as_deref()))]
+    #[error("server `{server}` cannot be used: {}{}", .error.reason(), stderr_hint(.last_stderr.as_deref()))]
     Unreachable { server: String, error: UpstreamError, last_stderr: Option<String> },
     #[error("the call has no response; the audit log has its outcome")]
     NoResponse,
@@ -77,20 +77,11 @@ impl RunError {
         let last_stderr = server.wait_for_stderr().await;
         RunError::Unreachable { server: server.name.clone(), error, last_stderr }
     }
-}
 
-/// The cause without its context, which is obvious to a user who only asked for the tools.
-fn cause(error: &UpstreamError) -> String {
-    let text = error.to_string();
-    let begins = [
-        "the message was not sent: ",
-        "cannot open a connection to the server: ",
-        "the response was lost: ",
-        "the server is not running: ",
-    ];
-    let text =
-        begins.iter().fold(text.as_str(), |text, begin| text.strip_prefix(begin).unwrap_or(text));
-    text.to_owned()
+    /// Whether the server refused because the owner must sign in there.
+    pub fn needs_sign_in(&self) -> bool {
+        matches!(self, RunError::Unreachable { error: UpstreamError::SignIn { .. }, .. })
+    }
 }
 
 fn stderr_hint(last_stderr: Option<&str>) -> String {

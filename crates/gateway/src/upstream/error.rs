@@ -13,7 +13,7 @@ use crate::runtime::response_buffer::BufferFull;
 pub enum UpstreamError {
     /// The call certainly did not happen: no connection was made, or the child is not running.
     #[error("the message was not sent: {why}")]
-    NeverSent { why: String },
+    NeverSent { why: NotSent },
     /// An edit changed the method, name or target of the message, so it was not sent.
     #[error("the message was not sent: after editing it is no longer the call that was judged")]
     NotAsJudged,
@@ -51,8 +51,23 @@ impl UpstreamError {
         )
     }
 
-    pub(super) fn never_sent(why: impl Into<String>) -> UpstreamError {
-        UpstreamError::NeverSent { why: why.into() }
+    /// The reason without what the gate was doing, for a user who only wants to know what is wrong with the
+    /// server.
+    pub(crate) fn reason(&self) -> String {
+        match self {
+            UpstreamError::NeverSent { why: NotSent::NotConnected(error) } => error.reason(),
+            UpstreamError::NeverSent { why: NotSent::NotRunning(why) | NotSent::Other(why) }
+            | UpstreamError::Lost { why } => why.clone(),
+            error => error.to_string(),
+        }
+    }
+
+    pub(crate) fn never_sent(why: impl Into<String>) -> UpstreamError {
+        UpstreamError::NeverSent { why: NotSent::Other(why.into()) }
+    }
+
+    pub(super) fn not_running(reason: impl Into<String>) -> UpstreamError {
+        UpstreamError::NeverSent { why: NotSent::NotRunning(reason.into()) }
     }
 
     pub(super) fn lost(why: impl Into<String>) -> UpstreamError {
@@ -77,6 +92,17 @@ impl UpstreamError {
         }
         UpstreamError::lost(innermost(error))
     }
+}
+
+/// Why a message was not sent.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum NotSent {
+    #[error("cannot open a connection to the server: {0}")]
+    NotConnected(Box<UpstreamError>),
+    #[error("the server is not running: {0}")]
+    NotRunning(String),
+    #[error("{0}")]
+    Other(String),
 }
 
 /// What a status means to an owner who has just added the server.

@@ -171,7 +171,7 @@ impl LinkLogin {
                 self.sign_in_needed(&format!("the login has ended ({words})"))
             }
             LoginError::Outage { .. } | LoginError::Store(_) => {
-                UpstreamError::NeverSent { why: error.to_string() }
+                UpstreamError::never_sent(error.to_string())
             }
         }
     }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use aho_corasick::{AhoCorasick, MatchKind};
 use bytes::Bytes;
 
-use super::error::UpstreamError;
+use super::error::{NotSent, UpstreamError};
 use crate::runtime::offload::{LARGE_TO_EDIT_BYTES, offload};
 use crate::runtime::response_buffer::keep_reserved;
 use decode::Decoded;
@@ -130,7 +130,15 @@ impl Mask {
     /// An error without secrets, because its text may come from the server.
     pub(super) fn error(&self, error: UpstreamError) -> UpstreamError {
         match error {
-            UpstreamError::NeverSent { why } => UpstreamError::NeverSent { why: self.text(why) },
+            UpstreamError::NeverSent { why } => UpstreamError::NeverSent {
+                why: match why {
+                    NotSent::NotConnected(error) => {
+                        NotSent::NotConnected(Box::new(self.error(*error)))
+                    }
+                    NotSent::NotRunning(reason) => NotSent::NotRunning(self.text(reason)),
+                    NotSent::Other(why) => NotSent::Other(self.text(why)),
+                },
+            },
             UpstreamError::Lost { why } => UpstreamError::Lost { why: self.text(why) },
             UpstreamError::Malformed { why } => UpstreamError::Malformed { why: self.text(why) },
             UpstreamError::SignIn { why, page } => {

@@ -15,7 +15,7 @@ use crate::builtin::Builtin;
 use crate::runtime::response_buffer::BufferQuota;
 use crate::upstream::peer::{Peer, PeerLink, final_response};
 use crate::upstream::server::{Backend, Server};
-use crate::upstream::{HttpLink, Link, StdioLink, UpstreamError, UpstreamMessage};
+use crate::upstream::{HttpLink, Link, NotSent, StdioLink, UpstreamError, UpstreamMessage};
 use mcp::translate::{self, ClientMeta};
 use mcp::{
     ClientCapabilities, Era, Id, Revision, headers, is_error, notification_body, request_body,
@@ -325,7 +325,7 @@ pub(crate) fn as_never_sent(error: UpstreamError) -> UpstreamError {
     if !error.may_have_happened() {
         return error;
     }
-    UpstreamError::NeverSent { why: format!("cannot open a connection to the server: {error}") }
+    UpstreamError::NeverSent { why: NotSent::NotConnected(Box::new(error)) }
 }
 
 /// Whether the response is a valid JSON-RPC error to this request, which can be forwarded.
@@ -346,7 +346,7 @@ fn refused_handshake(answer: &[u8]) -> UpstreamError {
     // Servers' texts are shown to agents, but not at any length.
     let words: String =
         words.unwrap_or("its response cannot be parsed").chars().take(200).collect();
-    UpstreamError::NeverSent { why: format!("the server refused the handshake: {words}") }
+    UpstreamError::never_sent(format!("the server refused the handshake: {words}"))
 }
 
 fn result_of(answer: &[u8]) -> Option<Value> {

@@ -319,7 +319,7 @@ impl Peer {
             match &peer.link {
                 PeerLink::Remote(Link::Http(link)) => link.request_permitted(permitted).await,
                 PeerLink::Remote(Link::Stdio(_)) | PeerLink::Builtin(..) => {
-                    Err(UpstreamError::NeverSent { why: "it is not reached over HTTP".to_owned() })
+                    Err(UpstreamError::never_sent("it is not reached over HTTP"))
                 }
             }
         })

@@ -267,7 +267,7 @@ impl Server {
         };
         let seconds = left.as_secs() + 1;
         let why = format!("the server did not start; next attempt in {seconds} s");
-        Err(UpstreamError::NeverSent { why })
+        Err(UpstreamError::never_sent(why))
     }
 
     /// Records the outcome of a start. After a failure the back-off grows.
@@ -357,6 +357,6 @@ impl Backend {
     }
 
     pub(crate) fn unusable(words: &str) -> UpstreamError {
-        UpstreamError::NeverSent { why: words.to_owned() }
+        UpstreamError::never_sent(words)
     }
 }

@@ -125,9 +125,7 @@ impl Supervised {
     pub(super) fn run(&self) -> Result<Arc<ChildRun>, UpstreamError> {
         let run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
         run.clone().ok_or_else(|| match &*self.state.borrow() {
-            ChildState::Backoff { reason, .. } => {
-                UpstreamError::never_sent(format!("the server is not running: {reason}"))
-            }
+            ChildState::Backoff { reason, .. } => UpstreamError::not_running(reason.as_str()),
             ChildState::Running { .. } => UpstreamError::never_sent("the server has just ended"),
             ChildState::Stopped => UpstreamError::Closed,
         })

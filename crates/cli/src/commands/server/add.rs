@@ -231,8 +231,8 @@ fn pin_or_remove(
     let Err(error) = crate::probe::update_pins_until_signal(name, stores, context) else {
         return Ok(None);
     };
-    let wants_sign_in = error.to_string().contains("needs_sign_in:");
-    let error = if wants_sign_in {
+    let refusal = error.downcast_ref::<gateway::RunError>();
+    let error = if refusal.is_some_and(gateway::RunError::needs_sign_in) {
         match discover(name, stores) {
             Ok(found) => return Ok(Some(found)),
             Err(why) => why.context("it requires a sign-in, but tollgate cannot find how\nhint: if the service gives out tokens, `--header Authorization=@FILE` with `Bearer TOKEN` in the file sends one"),

@@ -12,7 +12,7 @@ const POSTS: &str = "id,permalink,date,ip,subreddit,gildings,title,url,body\n\
     1abcd2,https://www.reddit.com/r/rust/comments/1abcd2/a/,2023-01-15 12:34:56 UTC,,rust,0,A title,,text\n";
 
 #[test]
-fn what_is_no_archive_is_refused_with_what_to_do() {
+fn a_file_that_is_not_an_archive_is_refused_with_a_hint() {
     let (fixture, archives) = (owner(&spotify::SERVICE), ArchiveFiles::new());
     let import = |path| fixture.import(spotify::archive::import, &[path]).unwrap_err();
     let none = import(archives.zip("none.zip", &[("a.txt", b"1")]));
@@ -31,7 +31,7 @@ fn what_is_no_archive_is_refused_with_what_to_do() {
 }
 
 #[test]
-fn a_file_that_unpacks_to_far_too_much_is_left_out_and_the_rest_is_taken() {
+fn a_zip_bomb_is_skipped_and_the_other_files_are_imported() {
     let (fixture, archives) = (owner(&reddit::SERVICE), ArchiveFiles::new());
     let mut bomb = b"id,date,body\n1abc,2023-01-15 12:34:56 UTC,".to_vec();
     bomb.resize(20 << 20, b'a');
@@ -53,7 +53,7 @@ fn a_file_that_unpacks_to_far_too_much_is_left_out_and_the_rest_is_taken() {
 }
 
 #[test]
-fn names_in_a_zip_lead_nowhere() {
+fn names_in_a_zip_cannot_leave_the_folder() {
     let (fixture, archives) = (owner(&reddit::SERVICE), ArchiveFiles::new());
     let zip = archives.zip(
         "odd.zip",

@@ -39,7 +39,7 @@ fn files() -> Vec<(&'static str, &'static [u8])> {
 }
 
 #[test]
-fn every_table_is_taken_in_once_and_without_addresses() {
+fn every_table_is_imported_once_and_without_ip_addresses() {
     let (fixture, archives) = (owner(&SERVICE), ArchiveFiles::new());
     let zip = archives.zip("export_me_20261101.zip", &files());
     let first = fixture.import(import, std::slice::from_ref(&zip)).unwrap();
@@ -79,7 +79,7 @@ fn every_table_is_taken_in_once_and_without_addresses() {
 }
 
 #[test]
-fn a_table_with_other_columns_is_named_and_the_rest_is_taken() {
+fn a_table_with_unknown_columns_is_reported_and_the_rest_is_imported() {
     let (fixture, archives) = (owner(&SERVICE), ArchiveFiles::new());
     let youtube = b"Comment ID,Channel ID,Comment Text\nUg1,UCa,hi\n".as_slice();
     let zip =
@@ -121,7 +121,7 @@ fn overlapping(fixture: &Fixture, archives: &ArchiveFiles) -> (std::path::PathBu
 }
 
 #[tokio::test]
-async fn what_reddit_shows_itself_is_fuller_whichever_comes_first() {
+async fn synced_items_win_over_archived_ones_in_any_order() {
     for archive_first in [true, false] {
         let (fixture, archives) = (signed_in(), ArchiveFiles::new());
         let (zip, name) = overlapping(&fixture, &archives);
@@ -145,7 +145,7 @@ async fn what_reddit_shows_itself_is_fuller_whichever_comes_first() {
 }
 
 #[tokio::test]
-async fn an_older_archive_does_not_bring_back_what_was_taken_back() {
+async fn an_older_archive_does_not_restore_removed_items() {
     let (fixture, archives) = (signed_in(), ArchiveFiles::new());
     let (zip, name) = overlapping(&fixture, &archives);
     sync(&fixture).await;
