@@ -1,4 +1,4 @@
-//! `doctor --public`: goes the way of a client that knows only the address, and says for each client which
+//! `doctor --public`: takes the steps of a client that knows only the address, and says for each client which
 //! step would fail. It registers one client, which expires within the hour, and changes nothing else.
 
 use std::net::{IpAddr, SocketAddr};
@@ -15,7 +15,7 @@ use super::Finding;
 use crate::context::Context;
 use crate::gate::runtime;
 use crate::running;
-use clients::{CLIENTS, Client, Step};
+use clients::{CLIENTS, SignInClient, SignInStep};
 
 const REPLY_BYTES_MAX: usize = 1 << 20;
 const CHALLENGE: &str = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
@@ -23,7 +23,7 @@ const VERIFIER: &str = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
 
 /// Why a step fails, and what to do.
 struct Fault {
-    step: Step,
+    step: SignInStep,
     /// The only client that it concerns; all of them otherwise.
     client: Option<&'static str>,
     words: String,
@@ -71,10 +71,10 @@ fn address(named: &str, context: &Context) -> anyhow::Result<Option<String>> {
     Ok(running.or_else(|| settings.map(|issuer| issuer.as_str().to_owned())))
 }
 
-fn verdict(client: &Client, issuer: &Issuer, faults: &[Fault]) -> Finding {
+fn verdict(client: &SignInClient, issuer: &Issuer, faults: &[Fault]) -> Finding {
     let concerns = |fault: &&Fault| fault.client.is_none_or(|name| name == client.name);
-    let fault = client
-        .steps
+    let steps = client.steps();
+    let fault = steps
         .iter()
         .find_map(|step| faults.iter().filter(concerns).find(|fault| fault.step == *step));
     match fault {
@@ -82,14 +82,13 @@ fn verdict(client: &Client, issuer: &Issuer, faults: &[Fault]) -> Finding {
             let words = format!(
                 "can sign in at {}: {} steps checked; the next one is your consent",
                 issuer.at("/mcp"),
-                client.steps.len()
+                steps.len()
             );
             Finding::good(client.name, words)
         }
         Some(fault) => {
-            let at = client.steps.iter().position(|step| *step == fault.step).unwrap_or_default();
-            let words =
-                format!("stops at step {} of {}: {}", at + 1, client.steps.len(), fault.words);
+            let at = steps.iter().position(|step| *step == fault.step).unwrap_or_default();
+            let words = format!("stops at step {} of {}: {}", at + 1, steps.len(), fault.words);
             Finding::wrong(client.name, words, fault.mend.clone())
         }
     }
@@ -112,23 +111,23 @@ impl Walk {
             }
         };
         let mut note = |step, result| note_for(None, step, result);
-        note(Step::Internet, self.internet().await);
-        note(Step::Challenge, self.challenge().await);
-        note(Step::Resource, self.resource().await);
+        note(SignInStep::Internet, self.internet().await);
+        note(SignInStep::Challenge, self.challenge().await);
+        note(SignInStep::Resource, self.resource().await);
         let metadata = self.document(&[".well-known", "oauth-authorization-server"]).await;
         note(
-            Step::Metadata,
+            SignInStep::Metadata,
             metadata.as_ref().map_err(Clone::clone).and_then(|m| self.metadata(m)),
         );
         let known = metadata.unwrap_or_default();
-        note(Step::Documents, documents(&known));
-        note(Step::OfflineAccess, offline_access(&known));
+        note(SignInStep::Documents, documents(&known));
+        note(SignInStep::OfflineAccess, offline_access(&known));
         let client = self.register().await;
-        note(Step::Registration, client.as_ref().map(|_| ()).map_err(Clone::clone));
+        note(SignInStep::Registration, client.as_ref().map(|_| ()).map_err(Clone::clone));
         let client = client.unwrap_or_default();
-        note(Step::Token, self.token(&client).await);
+        note(SignInStep::Token, self.token(&client).await);
         for one in CLIENTS {
-            note_for(Some(one.name), Step::Authorize, self.authorize(&client, one).await);
+            note_for(Some(one.name), SignInStep::Authorize, self.authorize(&client, one).await);
         }
         faults
     }
@@ -292,7 +291,7 @@ impl Walk {
         }
     }
 
-    async fn authorize(&self, id: &str, client: &Client) -> Result<(), (String, String)> {
+    async fn authorize(&self, id: &str, client: &SignInClient) -> Result<(), (String, String)> {
         let request = Request::get(&self.base, &["authorize"])
             .query("response_type", "code")
             .query("client_id", id)

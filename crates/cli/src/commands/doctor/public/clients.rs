@@ -1,100 +1,86 @@
 //! The clients that the doctor checks for, and the steps of each.
 
-/// A step of the way.
+/// A step of a sign-in, in the order of the clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum SignInStep {
     /// Public https: the client calls from its own machines.
     Internet,
     Challenge,
     Resource,
     Metadata,
+    OfflineAccess,
     Documents,
     Registration,
-    OfflineAccess,
     Authorize,
     Token,
 }
 
-/// What a client does, in its order, and where it wants to be sent back to.
-pub(super) struct Client {
+impl SignInStep {
+    const ALL: [SignInStep; 9] = [
+        SignInStep::Internet,
+        SignInStep::Challenge,
+        SignInStep::Resource,
+        SignInStep::Metadata,
+        SignInStep::OfflineAccess,
+        SignInStep::Documents,
+        SignInStep::Registration,
+        SignInStep::Authorize,
+        SignInStep::Token,
+    ];
+
+    /// Whether only some clients take it.
+    fn is_optional(self) -> bool {
+        use SignInStep::{Documents, Internet, OfflineAccess};
+        matches!(self, Internet | OfflineAccess | Documents)
+    }
+}
+
+/// A client: its redirect addresses, and the optional steps that it takes.
+pub(super) struct SignInClient {
     pub(super) name: &'static str,
     /// The redirect address that it registers, and the one that it sends.
     pub(super) registered: &'static str,
     pub(super) redirect: &'static str,
-    pub(super) steps: &'static [Step],
+    optional: &'static [SignInStep],
 }
 
-pub(super) const CLIENTS: &[Client] = &[
-    Client {
+impl SignInClient {
+    /// The steps that it takes, in order.
+    pub(super) fn steps(&self) -> Vec<SignInStep> {
+        let is_taken = |step: &SignInStep| !step.is_optional() || self.optional.contains(step);
+        SignInStep::ALL.into_iter().filter(is_taken).collect()
+    }
+}
+
+pub(super) const CLIENTS: &[SignInClient] = &[
+    SignInClient {
         name: "claude.ai",
         registered: "https://claude.ai/api/mcp/auth_callback",
         redirect: "https://claude.ai/api/mcp/auth_callback",
-        steps: &[
-            Step::Internet,
-            Step::Challenge,
-            Step::Resource,
-            Step::Metadata,
-            Step::Documents,
-            Step::Registration,
-            Step::Authorize,
-            Step::Token,
-        ],
+        optional: &[SignInStep::Internet, SignInStep::Documents],
     },
-    Client {
+    SignInClient {
         name: "ChatGPT",
         registered: "https://chatgpt.com/connector_platform_oauth_redirect",
         redirect: "https://chatgpt.com/connector_platform_oauth_redirect",
-        steps: &[
-            Step::Internet,
-            Step::Challenge,
-            Step::Resource,
-            Step::Metadata,
-            Step::OfflineAccess,
-            Step::Documents,
-            Step::Registration,
-            Step::Authorize,
-            Step::Token,
-        ],
+        optional: &[SignInStep::Internet, SignInStep::OfflineAccess, SignInStep::Documents],
     },
-    Client {
+    SignInClient {
         name: "VS Code",
         registered: "http://127.0.0.1/",
         redirect: "http://127.0.0.1:33418/",
-        steps: &[
-            Step::Challenge,
-            Step::Resource,
-            Step::Metadata,
-            Step::Documents,
-            Step::Registration,
-            Step::Authorize,
-            Step::Token,
-        ],
+        optional: &[SignInStep::Documents],
     },
-    Client {
+    SignInClient {
         name: "Cursor",
         registered: "cursor://anysphere.cursor-mcp/oauth/callback",
         redirect: "cursor://anysphere.cursor-mcp/oauth/callback",
-        steps: &[
-            Step::Challenge,
-            Step::Resource,
-            Step::Metadata,
-            Step::Registration,
-            Step::Authorize,
-            Step::Token,
-        ],
+        optional: &[],
     },
-    Client {
+    SignInClient {
         name: "Claude Code",
         registered: "http://localhost/callback",
         redirect: "http://localhost:54545/callback",
-        steps: &[
-            Step::Challenge,
-            Step::Resource,
-            Step::Metadata,
-            Step::Documents,
-            Step::Registration,
-            Step::Authorize,
-            Step::Token,
-        ],
+        optional: &[SignInStep::Documents],
     },
 ];
