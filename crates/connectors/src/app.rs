@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::ConnectorContext;
+use crate::{Admitted, ConnectorContext};
 
 /// The media type of a page.
 pub const MIME: &str = "text/html;profile=mcp-app";
@@ -21,5 +21,21 @@ pub struct App {
     /// The same for every result, so that a client may check it once.
     pub page: fn() -> &'static str,
     /// A fragment of HTML for a call with these arguments. None where there is nothing to draw.
-    pub draw: fn(&ConnectorContext, &Map<String, Value>) -> Option<String>,
+    pub(crate) draw: fn(&ConnectorContext, &Map<String, Value>) -> Option<String>,
+}
+
+impl App {
+    /// The drawing for an admitted call. A drawing shows single days, so a call that only aggregates may answer
+    /// has none.
+    pub fn drawing(
+        &self,
+        admitted: &Admitted,
+        ctx: &ConnectorContext,
+        arguments: &Map<String, Value>,
+    ) -> Option<String> {
+        if admitted.bound().is_some() {
+            return None;
+        }
+        (self.draw)(ctx, arguments)
+    }
 }

@@ -155,7 +155,7 @@ impl Builtin {
         let answer = match self.ctx.get() {
             Ok(ctx) => {
                 let app = self.connector.app(name).filter(|_| call.shows_apps);
-                drawing = app.and_then(|app| (app.draw)(&ctx, arguments));
+                drawing = app.and_then(|app| app.drawing(call.admitted, &ctx, arguments));
                 let report = |step: connectors::sync::SyncProgress<'_>| {
                     if let Some(progress) = call.progress {
                         progress.record(step);

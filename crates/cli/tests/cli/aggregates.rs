@@ -16,7 +16,9 @@ const ANSWERING: &[&str] = &["get_whoop_auth_status", "get_whoop_aggregates"];
 fn request(url: &str, token: &str, method: &str, name: &str, mut params: Value) -> Value {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientCapabilities": {
+            "extensions": { "io.modelcontextprotocol/ui": { "mimeTypes": ["text/html;profile=mcp-app"] } },
+        },
         "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
     });
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
