@@ -326,7 +326,7 @@ fn a_grant_sees_no_skills_of_other_grants() {
 }
 
 #[test]
-fn what_a_policy_does_not_name_is_denied_and_an_approval_is_asked_for() {
+fn a_skill_that_no_entry_names_follows_the_default() {
     let policy = allow(&json!({ "acme/pay": { "action": "deny", "reason": "not today" } }));
     let setup = SkillsGate::new(&policy);
     let skills = json!({ "acme/pay": { "SKILL.md": "Pay" }, "other": { "SKILL.md": "Other" } });

@@ -140,7 +140,10 @@ impl InFlightCall {
         if allows_notification && matches!(known, Method::LogMessage | Method::Other) {
             return None;
         }
-        let may_see = || self.rules.as_ref().is_some_and(|rules| rules.shows_resource_of(root));
+        let may_see = || {
+            let skills = self.peer.server.skills();
+            self.rules.as_ref().is_some_and(|rules| rules.shows_resource_of(root, &skills))
+        };
         if known == Method::ResourceUpdated && !may_see() {
             return None;
         }

@@ -28,7 +28,8 @@ fn redacts(context: &RequestContext, peer: &Peer) -> bool {
 
 /// Whether the policy shows the resource of a notification to this caller.
 fn shows_resource(context: &RequestContext, peer: &Peer, notification: Value<'_>) -> bool {
-    rules(context, peer).is_some_and(|rules| rules.shows_resource_of(notification))
+    rules(context, peer)
+        .is_some_and(|rules| rules.shows_resource_of(notification, &peer.server.skills()))
 }
 
 fn is_about_a_request(method: &str) -> bool {

@@ -1,7 +1,9 @@
 //! A compiled policy, and what audit rows call it.
 
 use policy::json::Value;
-use policy::{Policy, ServerRequest, Subject};
+use policy::{Policy, ServerRequest};
+
+use crate::upstream::skills::SkillBook;
 
 /// A compiled policy with its name and version.
 pub(crate) struct Rules {
@@ -17,10 +19,10 @@ impl Rules {
         self.policy.allows_unnamed()
     }
 
-    /// Whether the policy shows the resource that a notification names.
-    pub(crate) fn shows_resource_of(&self, notification: Value<'_>) -> bool {
+    /// Whether the policy shows the resource or skill that a notification names.
+    pub(crate) fn shows_resource_of(&self, notification: Value<'_>, skills: &SkillBook) -> bool {
         let uri = notification.get("params").and_then(|params| params.get("uri")?.as_str());
-        uri.is_some_and(|uri| self.policy.shows(Subject::Resource(&uri)))
+        uri.is_some_and(|uri| self.policy.shows(skills.subject_of(&uri)))
     }
 
     /// Whether a server may send this request to the client. Methods that the policy language does not know are

@@ -129,17 +129,15 @@ impl ListView<'_> {
         mcp::can_be_sent(&name).then(|| renamed(&definition, &listed_names::mapped(&name)))
     }
 
-    /// What the policy judges an item as. Files of a skill are judged as the skill, wherever they are listed.
+    /// What the policy judges an item as.
     fn subject<'n>(&'n self, list: List, name: &'n str) -> Subject<'n> {
         match list {
             List::Tools => Subject::Tool(name),
             List::Prompts => Subject::Prompt(name),
-            List::Resources | List::Templates | List::Skills => match self.skills.skill_of(name) {
-                Some(skill) => Subject::Skill(skill.name()),
-                None if list == List::Skills || skills::is_skill_uri(name) => {
-                    Subject::Skill(skills::name_of_unknown(name))
-                }
-                None => Subject::Resource(name),
+            List::Resources | List::Templates => self.skills.subject_of(name),
+            List::Skills => match self.skills.subject_of(name) {
+                Subject::Resource(other) => Subject::Skill(skills::name_of_unknown(other)),
+                skill => skill,
             },
         }
     }

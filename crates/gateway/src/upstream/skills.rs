@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use catalog::pins::{Fingerprint, canonical_definition, fingerprint_of_bytes};
-use catalog::skills::{MAIN_FILE, is_plain, name_of};
-use policy::Definition;
+use catalog::skills::{MAIN_FILE, is_plain, is_skill_uri, name_of, name_of_unknown};
 use policy::json::{Kind, Value};
+use policy::{Definition, Subject};
 use store::registry::PinState;
 
 /// The extension that a server with skills declares.
@@ -175,6 +175,15 @@ impl SkillBook {
         found.max_by_key(|skill| skill.uri.len())
     }
 
+    /// What the policy judges a URI as. Files of a skill are judged as the skill, wherever they are named.
+    pub(crate) fn subject_of<'n>(&'n self, uri: &'n str) -> Subject<'n> {
+        match self.skill_of(uri) {
+            Some(skill) => Subject::Skill(skill.name()),
+            None if is_skill_uri(uri) => Subject::Skill(name_of_unknown(uri)),
+            None => Subject::Resource(uri),
+        }
+    }
+
     /// With these skills; with `is_whole` the others are gone.
     pub(crate) fn with(&self, found: Vec<Skill>, is_whole: bool) -> SkillBook {
         let mut skills = if is_whole { HashMap::new() } else { self.skills.clone() };
@@ -194,6 +203,19 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_uri_of_skills_is_never_judged_as_a_resource() {
+        let book = SkillBook::default();
+        for (uri, expected) in [
+            ("skill://refunds/SKILL.md", Subject::Skill("refunds")),
+            ("skill://refunds/notes.txt", Subject::Skill("refunds/notes.txt")),
+            ("SKILL://refunds/SKILL.md", Subject::Skill("SKILL://refunds/SKILL.md")),
+            ("file:///refunds/SKILL.md", Subject::Resource("file:///refunds/SKILL.md")),
+        ] {
+            assert_eq!(book.subject_of(uri), expected, "{uri}");
+        }
+    }
 
     fn skill(entry: &serde_json::Value) -> Result<Skill, &'static str> {
         let text = entry.to_string();

@@ -1,5 +1,6 @@
 //! The filter of `subscriptions/listen`, and the part of it that a policy allows.
 
+use catalog::skills::{is_plain, is_skill_uri};
 use policy::Subject;
 use policy::json::{Kind, Value};
 
@@ -43,7 +44,12 @@ impl Filter {
     /// The part that this caller may receive from one server: resources that it may subscribe to
     /// and its own tasks.
     pub(super) fn allowed(&self, incoming: &IncomingRequest<'_>, access: &ServerAccess) -> Filter {
-        let may_hear = |uri: &&String| call::allows(incoming, access, Subject::Resource(uri));
+        let skills = access.server.skills();
+        // A URI of skills that has several readings could be judged as another skill than the server's.
+        let is_judged = |uri: &str| !is_skill_uri(uri) || is_plain(uri);
+        let may_hear = |uri: &&String| {
+            is_judged(uri) && call::allows(incoming, access, skills.subject_of(uri))
+        };
         let is_own = |id: &&String| {
             let tools =
                 incoming.context.state.tasks.tools_of(incoming.context, &access.server.name, id);

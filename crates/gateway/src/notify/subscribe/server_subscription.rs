@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use policy::Subject;
 use policy::json::{Bounds, Doc, Value};
 use store::ledger::Permit;
 use tokio::sync::broadcast::{Receiver, error::RecvError};
@@ -207,7 +206,8 @@ impl ServerSubscription {
         }
         // A resource below an allowed one may be hidden.
         let uri = params.and_then(|params| params.get("uri")?.as_str());
-        let shown = uri.is_none_or(|uri| access.shows(Subject::Resource(&uri)));
+        let skills = access.server.skills();
+        let shown = uri.is_none_or(|uri| access.shows(skills.subject_of(&uri)));
         shown.then(|| told(root, &method))
     }
 }
