@@ -3,7 +3,6 @@
 
 mod entries;
 pub mod notices;
-pub(crate) mod tools;
 
 use std::collections::BTreeMap;
 
@@ -64,7 +63,7 @@ pub(crate) struct SourceSeries {
     pub(crate) connector: &'static Connector,
     pub(crate) metric: &'static Metric,
     pub(crate) series: Series,
-    is_surveyed: bool,
+    pub(crate) is_surveyed: bool,
 }
 
 impl SourceSeries {
@@ -74,7 +73,7 @@ impl SourceSeries {
     }
 
     /// The same metric with other values.
-    fn with(&self, series: Series) -> SourceSeries {
+    pub(crate) fn with(&self, series: Series) -> SourceSeries {
         SourceSeries {
             connector: self.connector,
             metric: self.metric,
@@ -83,7 +82,7 @@ impl SourceSeries {
         }
     }
 
-    fn tested(&self) -> SourceMetric {
+    pub(crate) fn tested(&self) -> SourceMetric {
         let measured = Measured { metric: *self.metric, series: self.series.clone() };
         SourceMetric { name: self.name(), tested: measured.tested() }
     }

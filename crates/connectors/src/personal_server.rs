@@ -2,6 +2,7 @@
 //! from other servers. Its tools, texts, policy and profiles are made from the services' own.
 
 mod core;
+mod daily_metrics;
 mod policy;
 mod profiles;
 

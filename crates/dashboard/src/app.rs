@@ -14,12 +14,12 @@ use store::registry::Registry;
 
 use crate::Live;
 use crate::accounts::AccountWork;
-use crate::authorization::ShownPages;
 use crate::catalogue_pages::CataloguePages;
 use crate::client_documents::ClientDocuments;
 use crate::passkey::{Challenges, Purpose};
 use crate::pending::PendingServers;
 use crate::problem::Problem;
+use crate::shown_pages::ShownPages;
 use crate::sign_in_limit::SignInLimit;
 use crate::team_sign_ins::{TeamIssuer, TeamSignIns};
 use crate::verification::Verifier;

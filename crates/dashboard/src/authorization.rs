@@ -4,14 +4,11 @@
 mod consent;
 mod documents;
 mod programs;
-mod shown_pages;
 
 use bytes::Bytes;
 use http::{Request, StatusCode};
 use oauth::client::registration::CLIENT_DOCUMENT_PATH;
 use oauth::server::issuer::{WellKnown, well_known};
-
-pub(crate) use shown_pages::ShownPages;
 
 use crate::app::App;
 use crate::pages;

@@ -31,6 +31,7 @@ pub mod replay;
 mod request;
 mod response;
 mod routes;
+mod shown_pages;
 mod sign_in_limit;
 mod team_sign_ins;
 mod time;

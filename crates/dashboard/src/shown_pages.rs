@@ -17,7 +17,7 @@ pub(crate) struct ShownPages {
 }
 
 impl ShownPages {
-    pub(super) fn add(&self, binding: &str, now_us: i64) {
+    pub(crate) fn add(&self, binding: &str, now_us: i64) {
         let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
         if pages.len() >= PAGES_MAX {
             pages.pop_front();
@@ -26,7 +26,7 @@ impl ShownPages {
     }
 
     /// Uses a page up; false if it was answered before or is too old.
-    pub(super) fn take(&self, binding: &str, now_us: i64) -> bool {
+    pub(crate) fn take(&self, binding: &str, now_us: i64) -> bool {
         let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
         pages.retain(|(_, until_us)| *until_us > now_us);
         let is_it = |(shown, _): &(String, i64)| -> bool {

@@ -7,11 +7,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{MEMBERS, NAME};
+use super::{MEMBERS, NAME, daily_metrics};
 use crate::account::SignIn;
 use crate::arguments::{BadArgument, NoArgs};
 use crate::credentials::check;
-use crate::daily_metrics::tools as daily_metrics;
 use crate::personal::handler::handler;
 use crate::personal::login_status::{LoginState, login_status};
 use crate::personal::{Problem, value};

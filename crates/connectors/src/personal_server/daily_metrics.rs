@@ -9,11 +9,11 @@ use insights::{Better, BlockLength, Day, Finding, Unit};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{AllMetrics, SourceSeries, known};
+use super::NAME;
 use crate::ToolCall;
 use crate::arguments::NoArgs;
+use crate::daily_metrics::{AllMetrics, SourceSeries, known};
 use crate::personal::{Code, Problem};
-use crate::personal_server::NAME;
 use crate::tool::Json;
 
 const DAYS_DEFAULT: i32 = 365;
