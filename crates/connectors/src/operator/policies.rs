@@ -43,7 +43,7 @@ enum Kind {
     Tool,
     Resource,
     Prompt,
-    /// By its path, such as `acme/refunds`.
+    // By its path, such as `acme/refunds`.
     Skill,
 }
 
