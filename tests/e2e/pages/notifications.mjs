@@ -67,7 +67,7 @@ export const tests = {
     const page = await windows.open();
     const call = agent.call('send_money', { to: 'Hedy', amount: 58 });
     await page.goto('/approvals');
-    await card(page, 'Hedy').getByText('Since the last approved call').waitFor();
+    await card(page, 'Hedy').getByText('Since the last approved call').first().waitFor();
     await card(page, 'Hedy').getByRole('link', { name: 'Details' }).click();
     const row = page.locator('table.members tr').filter({ hasText: 'amount' });
     assert.match(await row.innerText(), /58\s+changed was 57/);

@@ -8,6 +8,7 @@
 )]
 
 mod accounts;
+#[cfg(feature = "demo")]
 mod aggregates;
 mod archives;
 mod bundles;
