@@ -65,13 +65,13 @@ export const tests = {
 
   async 'an approval shows what differs from the last approved call'({ windows, agent }) {
     const page = await windows.open();
-    const call = agent.call('send_money', { to: 'Hedy', amount: 58 });
+    const call = agent.call('send_money', { to: 'Sofya', amount: 58 });
     await page.goto('/approvals');
-    await card(page, 'Hedy').getByText('Since the last approved call').first().waitFor();
-    await card(page, 'Hedy').getByRole('link', { name: 'Details' }).click();
+    await card(page, 'Sofya').getByText('Since the last approved call').first().waitFor();
+    await card(page, 'Sofya').getByRole('link', { name: 'Details' }).click();
     const row = page.locator('table.members tr').filter({ hasText: 'amount' });
     assert.match(await row.innerText(), /58\s+changed was 57/);
-    const same = page.locator('table.members tr').filter({ hasText: 'Hedy' });
+    const same = page.locator('table.members tr').filter({ hasText: 'Sofya' });
     assert.match(await same.innerText(), /same/);
     await page.getByRole('button', { name: 'Deny' }).click();
     await call;
