@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 mod call_path;
 mod commands;
 mod doors;
+mod format;
 mod functions;
 mod glossary;
 mod links;
@@ -51,6 +52,7 @@ pub(crate) fn tidy(root: &Path) -> Result<bool> {
     findings.extend(functions::check(&files));
     findings.extend(type_names::check(&files));
     findings.extend(call_path::check(&files));
+    findings.extend(format::check(root, &files)?);
     for file in &files {
         sources::check(file, &mut findings);
         machine_paths::check(file, &mut findings);

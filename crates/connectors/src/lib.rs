@@ -11,14 +11,12 @@ pub mod activity;
 mod admitted;
 pub mod app;
 mod arguments;
-pub mod bilibili;
 mod caller;
 mod coerce;
 mod connector;
 pub mod context;
 pub mod credentials;
 pub mod daily_metrics;
-mod demo;
 pub mod fetch;
 mod gate_stores;
 pub mod http;
@@ -31,15 +29,12 @@ pub mod personal;
 pub mod personal_server;
 mod prompt;
 pub mod rate_limit;
-pub mod reddit;
 mod resource;
 mod schema;
 pub mod server_login;
 mod service;
 pub mod settings;
 mod skill;
-pub mod spotify;
-pub mod steam;
 pub mod sync;
 pub mod team_login;
 #[cfg(test)]
@@ -49,8 +44,26 @@ mod tool;
 mod vault_locked;
 pub mod webhook;
 pub mod when;
-pub mod whoop;
-pub mod youtube;
+
+/// Declares the module of each service and lists their connectors.
+macro_rules! services {
+    ($($name:ident,)*) => {
+        $(pub mod $name;)*
+
+        const SERVICES: &[&Connector] = &[$(&$name::CONNECTOR,)*];
+    };
+}
+
+// The only list that names the services. A new service is its folder and a line here.
+services! {
+    demo,
+    whoop,
+    spotify,
+    youtube,
+    steam,
+    reddit,
+    bilibili,
+}
 
 use std::sync::LazyLock;
 
@@ -77,17 +90,6 @@ pub use settings::{ServiceSettings, Settings};
 pub use skill::{Skill, SkillFile};
 pub use tool::{Answer, AnswerFuture, Effect, Hints, MAIN_SET, Reach, Tool, ToolCall};
 pub use vault_locked::VaultLocked;
-
-/// The services: the only list that names them. A new service is its folder and a line here.
-const SERVICES: &[&Connector] = &[
-    &demo::CONNECTOR,
-    &whoop::CONNECTOR,
-    &spotify::CONNECTOR,
-    &youtube::CONNECTOR,
-    &steam::CONNECTOR,
-    &reddit::CONNECTOR,
-    &bilibili::CONNECTOR,
-];
 
 /// Every built-in server: the services, the one that combines some of them, and the operator server.
 pub static ALL: LazyLock<Vec<&'static Connector>> = LazyLock::new(|| {

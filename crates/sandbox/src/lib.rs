@@ -34,7 +34,7 @@ pub use error::ControlError;
 pub use faults::{Fault, FaultKind, Warp};
 pub use limits::Limit;
 pub use oauth::TokenKind;
-pub use services::{Config, Service, bilibili, reddit, spotify, steam, whoop, youtube};
+pub use services::{Config, Service};
 
 use clock::Clock;
 use counters::SharedCounters;

@@ -1,18 +1,11 @@
 //! The services of the sandbox. `services!` at the end is the only list of them; a new service is
-//! one module here and one line there.
+//! its folder and one line there.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
 use crate::clock::ClockMode;
 use crate::faults::Fault;
 use crate::stand_in::{Build, StandIn, Start};
-
-pub mod bilibili;
-pub mod reddit;
-pub mod spotify;
-pub mod steam;
-pub mod whoop;
-pub mod youtube;
 
 /// Which service to run, and how.
 #[derive(Clone, Debug)]
@@ -45,11 +38,13 @@ impl Config {
 }
 
 macro_rules! services {
-    ($($(#[$doc:meta])* $variant:ident $name:ident: $settings:ty;)*) => {
+    ($($(#[$doc:meta])* $variant:ident $name:ident: $settings:ident;)*) => {
+        $(pub mod $name;)*
+
         /// A service and its settings.
         #[derive(Clone, Debug)]
         pub enum Service {
-            $($variant($settings),)*
+            $($variant($name::$settings),)*
         }
 
         impl Service {
@@ -59,7 +54,7 @@ macro_rules! services {
             /// A service with its default settings.
             pub fn named(name: &str) -> Option<Service> {
                 Some(match name {
-                    $(stringify!($name) => Service::$variant(<$settings>::default()),)*
+                    $(stringify!($name) => Service::$variant($name::$settings::default()),)*
                     _ => return None,
                 })
             }
@@ -82,7 +77,7 @@ macro_rules! services {
             $(
                 $(#[$doc])*
                 pub fn $name(seed: u64, days: u32, now_us: i64) -> Config {
-                    let settings = <$settings>::default();
+                    let settings = $name::$settings::default();
                     Config::of(Service::$variant(settings), seed, days, now_us)
                 }
             )*
@@ -92,15 +87,15 @@ macro_rules! services {
 
 services! {
     /// WHOOP with its documented rate limits, on a free port.
-    Whoop whoop: whoop::WhoopSettings;
+    Whoop whoop: WhoopSettings;
     /// Spotify as a new application sees it in 2026, on a free port.
-    Spotify spotify: spotify::SpotifySettings;
+    Spotify spotify: SpotifySettings;
     /// Steam with a player who has 120 friends, on a free port.
-    Steam steam: steam::SteamSettings;
+    Steam steam: SteamSettings;
     /// Reddit with an approved application, on a free port.
-    Reddit reddit: reddit::RedditSettings;
+    Reddit reddit: RedditSettings;
     /// YouTube with Google sign-in, on a free port.
-    Youtube youtube: youtube::YoutubeSettings;
+    Youtube youtube: YoutubeSettings;
     /// Bilibili with the cookies of a signed-in browser, on a free port.
-    Bilibili bilibili: bilibili::BilibiliSettings;
+    Bilibili bilibili: BilibiliSettings;
 }

@@ -1,5 +1,5 @@
 //! Shared code names no service: a service is known by its own folder, its stand-in and one line of
-//! `SERVICES` in `crates/connectors/src/lib.rs`.
+//! `services!` in `crates/connectors/src/lib.rs`.
 
 use super::{Finding, SourceFile};
 
@@ -17,18 +17,18 @@ const EXCEPTIONS: &[(&str, &str)] = &[
 ];
 
 pub(super) fn check(files: &[SourceFile]) -> Vec<Finding> {
-    let Some(list) = files.iter().find(|file| file.path == LIST) else { return Vec::new() };
-    let services = services(&list.text);
+    // The name of the demonstration is a common word.
+    let services: Vec<&str> = names(files).into_iter().filter(|name| *name != "demo").collect();
     let shared = files.iter().filter(|file| is_shared(&file.path, &services));
     shared.flat_map(|file| named(file, &services)).collect()
 }
 
-/// The names in `const SERVICES`, except the demonstration, which is a common word.
-fn services(text: &str) -> Vec<&str> {
-    let list = text.split("const SERVICES").nth(1).unwrap_or_default();
-    let list = list.split("];").next().unwrap_or_default();
-    let names = list.lines().filter_map(|line| line.trim().strip_prefix('&')?.split("::").next());
-    names.filter(|name| *name != "demo").collect()
+/// The names in `services!`.
+pub(super) fn names(files: &[SourceFile]) -> Vec<&str> {
+    let list = files.iter().find(|file| file.path == LIST).map_or("", |file| &file.text);
+    let list = list.split("\nservices! {").nth(1).unwrap_or_default();
+    let list = list.split('}').next().unwrap_or_default();
+    list.split(',').map(str::trim).filter(|name| !name.is_empty()).collect()
 }
 
 fn is_shared(path: &str, services: &[&str]) -> bool {
@@ -61,8 +61,7 @@ fn named(file: &SourceFile, services: &[&str]) -> Vec<Finding> {
 mod tests {
     use super::*;
 
-    const SERVICES: &str =
-        "const SERVICES: &[&Connector] = &[\n    &demo::CONNECTOR,\n    &whoop::CONNECTOR,\n];\n";
+    const SERVICES: &str = "\nservices! {\n    demo,\n    whoop,\n}\n";
 
     fn places(path: &str, text: &str) -> Vec<String> {
         let list = SourceFile { path: LIST.into(), text: SERVICES.into() };

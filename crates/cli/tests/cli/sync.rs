@@ -4,7 +4,8 @@ use std::process::Stdio;
 use std::thread::sleep;
 use std::time::{Duration, SystemTime};
 
-use sandbox::{ClockMode, Config, Fault, FaultKind, Running, Sandbox, Service, whoop};
+use sandbox::services::whoop;
+use sandbox::{ClockMode, Config, Fault, FaultKind, Running, Sandbox, Service};
 use serde_json::Value;
 use store::home::Home;
 use store::records::Records;

@@ -1,6 +1,7 @@
 //! Spotify in Development Mode and in extended mode.
 
-use sandbox::{Service, spotify};
+use sandbox::Service;
+use sandbox::services::spotify;
 use serde_json::{Value, json};
 
 use crate::service_test::{ServiceTest, of, start};

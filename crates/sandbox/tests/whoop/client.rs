@@ -1,6 +1,7 @@
 //! A running WHOOP stand-in and a client for it.
 
-use sandbox::{ClockMode, Config, Running, Sandbox, Service, whoop};
+use sandbox::services::whoop;
+use sandbox::{ClockMode, Config, Running, Sandbox, Service};
 
 #[path = "../socket/wire.rs"]
 mod wire;

@@ -12,7 +12,8 @@ mod control;
 mod faults;
 
 use client::{Got, get, send, start, token};
-use sandbox::{Config, Limit, Sandbox, Service, StartError, whoop};
+use sandbox::services::whoop;
+use sandbox::{Config, Limit, Sandbox, Service, StartError};
 use serde_json::{Value, json};
 
 const V2: &str = "/developer/v2";
