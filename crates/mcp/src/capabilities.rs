@@ -37,7 +37,7 @@ pub const TASKS: &str = "io.modelcontextprotocol/tasks";
 pub const SKILLS: &str = "io.modelcontextprotocol/skills";
 
 /// The extension with which a client declares that it shows MCP Apps.
-const APPS: &str = "io.modelcontextprotocol/ui";
+pub(crate) const APPS: &str = "io.modelcontextprotocol/ui";
 
 /// The kind of a server request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 
 mod capabilities;
 mod client_info;
+mod declared_client;
 pub mod edit;
 mod envelope;
 mod error;
@@ -25,6 +26,7 @@ mod tests;
 
 pub use capabilities::{ClientCapabilities, InputKind, SKILLS, TASKS};
 pub use client_info::ClientInfo;
+pub use declared_client::{more_than_capabilities, more_than_info};
 pub use envelope::{error_body, notification_body, request_body, result_body, result_prefix};
 pub use error::{ProtocolError, code};
 pub use id::Id;

@@ -5,6 +5,7 @@ use policy::json::{Bounds, Doc, Kind, Value};
 use serde_json::json;
 
 use crate::Id;
+use crate::declared_client;
 use crate::edit::{self, Member, string};
 use crate::params::{has_look_alike, meta_keys};
 
@@ -70,13 +71,14 @@ pub struct ClientMeta {
 }
 
 impl ClientMeta {
-    /// Reads it from the params of an initialize request.
+    /// Reads it from the params of an initialize request. Only what the protocol defines: it goes with every
+    /// call, and an approval of the call does not show it.
     pub fn from_initialize(params: Value<'_>) -> ClientMeta {
+        let object = |key: &str| params.get(key).filter(|value| value.kind() == Kind::Object);
         ClientMeta {
-            capabilities: params
-                .get("capabilities")
-                .map_or_else(|| "{}".to_owned(), |value| value.raw().to_owned()),
-            info: params.get("clientInfo").map(|value| value.raw().to_owned()),
+            capabilities: object("capabilities")
+                .map_or_else(|| "{}".to_owned(), declared_client::defined_capabilities),
+            info: object("clientInfo").map(declared_client::name_and_version),
             log_level: None,
         }
     }

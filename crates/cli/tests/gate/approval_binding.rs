@@ -51,12 +51,21 @@ fn an_approval_matches_no_call_with_other_params() {
         params[key] = value;
         params
     };
+    let declared = |key: &str, value: Value| {
+        with("_meta", json!({ format!("io.modelcontextprotocol/{key}"): value }))
+    };
     let first = asked(&send(&client, "tools/call", &plain));
     gate.run(&["approvals", "approve", "--yes", &first]);
     for other in [
         with("_meta", json!({ "to": "mallory" })),
         with("_meta", json!({ "io.modelcontextprotocol/related-task": { "taskId": "t" } })),
         with("_meta", json!({ "claudecode/toolUseId": "pay mallory" })),
+        declared("clientInfo", json!({ "name": "x", "version": "2", "description": "to mallory" })),
+        declared("clientInfo", json!({ "name": "pay mallory", "version": "2" })),
+        declared("clientInfo", json!({ "name": "x", "version": "2", "to": "mallory" })),
+        declared("clientCapabilities", json!({ "experimental": { "to": "mallory" } })),
+        declared("clientCapabilities", json!({ "extensions": { "to/mallory": {} } })),
+        declared("clientCapabilities", json!({ "roots": { "listChanged": "mallory" } })),
         with("task", json!({ "ttl": 1000 })),
         with("arguments", json!({ "amount": 2 })),
     ] {
@@ -80,7 +89,11 @@ fn an_approval_shows_everything_it_is_bound_to() {
     let (gate, _recorder, client) = world(&asking());
     let params = json!({
         "name": "pay", "arguments": { "amount": 1 },
-        "_meta": { "to": "mallory", "progressToken": 7 }, "task": { "ttl": 5 },
+        "_meta": {
+            "to": "mallory", "progressToken": 7,
+            "io.modelcontextprotocol/clientInfo": { "name": "asker", "description": "hidden words" },
+        },
+        "task": { "ttl": 5 },
     });
     let answer = send(&client, "tools/call", &params);
     let text = answer.text();
@@ -95,7 +108,11 @@ fn an_approval_shows_everything_it_is_bound_to() {
     let programs = shown(&gate, &id);
     assert_eq!(programs["arguments"], r#"{"amount":1}"#);
     let bound: Value = serde_json::from_str(programs["params"].as_str().unwrap()).unwrap();
-    assert_eq!(bound["_meta"], json!({ "to": "mallory" }));
+    let description = json!({ "description": "hidden words" });
+    assert_eq!(
+        bound["_meta"],
+        json!({ "to": "mallory", "io.modelcontextprotocol/clientInfo": description }),
+    );
     assert_eq!(bound["task"], json!({ "ttl": 5 }));
     assert_eq!(programs["digest"].as_str().unwrap().len(), 64);
     let all: Value = serde_json::from_str(&gate.run(&["--json", "approvals", "list"])).unwrap();

@@ -104,6 +104,20 @@ fn a_user_of_a_newer_client_reads_the_call_and_approves_it_once() {
 }
 
 #[test]
+fn the_question_shows_hidden_characters() {
+    let (_gate, _recorder, client) = world(Manner::Newer);
+    let hidden = "\u{e0070}\u{202e}\u{200b}\u{ad}\u{2800}\u{fe0f}\u{2028}\u{9b}";
+    let arguments = json!({ "to": format!("ada{hidden}") });
+    let asked = round(&client, "pay", &arguments, &json!({}), true);
+    let request = &asked["result"]["inputRequests"]["tollgate/approval"];
+    let message = request["params"]["message"].as_str().unwrap();
+    for c in hidden.chars() {
+        assert!(!message.contains(c), "{c:?} is hidden in {message:?}");
+        assert!(message.contains(&format!("U+{:04X}", u32::from(c))), "{c:?}: {message:?}");
+    }
+}
+
+#[test]
 fn a_user_who_refuses_or_closes_the_question_sends_nothing() {
     let (gate, recorder, client) = world(Manner::Newer);
     let arguments = json!({ "amount": 6 });

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use catalog::pins::visible;
 use mcp::{Era, InputKind, Method};
 use policy::json::{Kind, Value, write_string};
 use policy::{Ask, Decision, Verdict, Via};
@@ -75,16 +76,6 @@ pub(crate) fn ask_of(verdict: &Verdict) -> Option<&Ask> {
     }
 }
 
-/// Control and direction characters must not hide a part of the call.
-fn visible(text: &str) -> String {
-    let is_hidden = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
-    };
-    let shown = |c: char| if is_hidden(c) { c.escape_unicode().to_string() } else { c.to_string() };
-    text.chars().map(shown).collect()
-}
-
 /// Writes the decision of a client's user into the ledger.
 pub(crate) fn record(
     services: &Arc<Services>,
@@ -130,10 +121,5 @@ mod tests {
             assert_eq!(ClientDecision::of(Some(doc.root())), expected, "{text}");
         }
         assert_eq!(ClientDecision::of(None), ClientDecision::None);
-    }
-
-    #[test]
-    fn hidden_characters_are_shown() {
-        assert_eq!(visible("a\u{202e}b\n"), "a\\u{202e}b\\u{a}");
     }
 }

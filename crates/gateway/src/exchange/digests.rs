@@ -6,16 +6,12 @@ use policy::json::{Bounds, Doc, Kind, Value, canonical};
 
 use crate::runtime::Services;
 use mcp::edit::{self, Member};
-use mcp::{Method, Request, meta_keys};
+use mcp::{Method, Request, meta_keys, more_than_capabilities, more_than_info};
 
-/// Members of the client's description, which changes with the client's version.
-const CLIENT_INFO: [&str; 6] = ["name", "title", "version", "description", "websiteUrl", "icons"];
-const CLIENT_CAPABILITIES: [&str; 6] =
-    ["roots", "sampling", "elicitation", "tasks", "extensions", "experimental"];
-/// Where Claude Code and VS Code put a new id into each call, and the prefixes of these ids. Only values that
 /// The longest `traceparent` and `tracestate` that an approval leaves out, as W3C writes them.
 const TRACE_PARENT_BYTES_MAX: usize = 64;
 const TRACE_STATE_BYTES_MAX: usize = 512;
+/// Where Claude Code and VS Code put a new id into each call, and the prefixes of these ids. Only values that
 /// look like such an id are left out.
 const CALL_IDS: [(&str, &str); 2] =
     [("claudecode/toolUseId", "toolu_"), ("vscode.requestId", "request_")];
@@ -131,7 +127,9 @@ fn has_more_than_arguments(request: &Request<'_>, answers: Answers) -> bool {
     let Some(params) = request.params else { return false };
     params.entries().any(|(key, value)| match &*key.text() {
         "arguments" => !matches!(request.method, Method::ToolsCall | Method::PromptsGet),
-        "_meta" => value.entries().any(|(key, value)| is_bound_meta(&key.text(), value)),
+        "_meta" => value
+            .entries()
+            .any(|(key, value)| !matches!(bound_meta(&key.text(), value), Member::Drop)),
         key => is_bound(request.method, params, key, answers, false),
     })
 }
@@ -140,11 +138,7 @@ fn has_more_than_arguments(request: &Request<'_>, answers: Answers) -> bool {
 fn text(method: Method, params: Value<'_>, answers: Answers, names: bool) -> String {
     let change = |key: &str, value: Value<'_>| match key {
         "_meta" => {
-            let kept = edit::object(
-                value,
-                |key, value| if is_bound_meta(key, value) { Member::Keep } else { Member::Drop },
-                &[],
-            );
+            let kept = edit::object(value, bound_meta, &[]);
             if kept == "{}" { Member::Drop } else { Member::Replace(kept) }
         }
         "arguments" if !names && is_empty(value) => Member::Drop,
@@ -172,9 +166,19 @@ fn is_bound(method: Method, params: Value<'_>, key: &str, answers: Answers, name
     }
 }
 
-/// A member is left out only if its value has the expected form. Anything else could carry data to the server
-/// that was not approved.
-fn is_bound_meta(key: &str, value: Value<'_>) -> bool {
+/// The part of a member of `_meta` that is bound. A member is left out only if its value has the expected form.
+/// Anything else could carry data to the server that was not approved.
+fn bound_meta(key: &str, value: Value<'_>) -> Member {
+    let others = |more: Option<String>| more.map_or(Member::Drop, Member::Replace);
+    match key {
+        meta_keys::CLIENT_INFO => others(more_than_info(value)),
+        meta_keys::CLIENT_CAPABILITIES => others(more_than_capabilities(value)),
+        _ if changes_with_each_call(key, value) => Member::Drop,
+        _ => Member::Keep,
+    }
+}
+
+fn changes_with_each_call(key: &str, value: Value<'_>) -> bool {
     // Without blanks: a sentence for the server's model is bound and shown like everything else.
     let is_word = |bytes_max: usize| {
         value.as_str().is_some_and(|text| {
@@ -187,10 +191,6 @@ fn is_bound_meta(key: &str, value: Value<'_>) -> bool {
             .as_str()
             .is_some_and(|text| text.len() <= TRACE_PARENT_BYTES_MAX && text.bytes().all(is_part))
     };
-    let has_only = |known: &[&str]| {
-        value.kind() == Kind::Object
-            && value.entries().all(|(key, _)| known.contains(&&*key.text()))
-    };
     let is_id = |id: &str| {
         id.len() <= CALL_ID_BYTES_MAX
             && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
@@ -198,16 +198,13 @@ fn is_bound_meta(key: &str, value: Value<'_>) -> bool {
     let is_call_id = |(known, begin): &(&str, &str)| {
         key == *known && value.as_str().is_some_and(|id| id.starts_with(begin) && is_id(&id))
     };
-    let is_left_out = match key {
+    match key {
         meta_keys::PROGRESS_TOKEN => is_word(CALL_ID_BYTES_MAX) || value.kind() == Kind::Number,
         meta_keys::TRACEPARENT => is_trace_parent(),
         meta_keys::TRACESTATE | meta_keys::BAGGAGE => is_word(TRACE_STATE_BYTES_MAX),
         meta_keys::PROTOCOL_VERSION => is_word(CALL_ID_BYTES_MAX),
-        meta_keys::CLIENT_INFO => has_only(&CLIENT_INFO),
-        meta_keys::CLIENT_CAPABILITIES => has_only(&CLIENT_CAPABILITIES),
         _ => CALL_IDS.iter().any(is_call_id),
-    };
-    !is_left_out
+    }
 }
 
 fn is_empty(value: Value<'_>) -> bool {
@@ -240,8 +237,9 @@ mod tests {
         check(call, r#"{"name":"y"}"#, "{}");
         let changing = r#"{"name":"x","arguments":{"a":1},"requestState":"s","_meta":{
             "progressToken":1,"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01","tracestate":"a=b","baggage":"k=v",
-            "io.modelcontextprotocol/clientInfo":{},
-            "io.modelcontextprotocol/clientCapabilities":{},
+            "io.modelcontextprotocol/clientInfo":{"name":"asker","version":"1.2.3-beta"},
+            "io.modelcontextprotocol/clientCapabilities":{"roots":{"listChanged":true},"elicitation":{"form":{}},
+                "extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"]}}},
             "io.modelcontextprotocol/protocolVersion":"2026-07-28",
             "vscode.requestId":"request_0af76519-16cd-43dd",
             "claudecode/toolUseId":"toolu_01AbC"}}"#;
@@ -264,6 +262,12 @@ mod tests {
             r#""baggage":{"to":"mallory"}"#,
             r#""io.modelcontextprotocol/clientInfo":{"to":"mallory"}"#,
             r#""io.modelcontextprotocol/clientCapabilities":{"to":"mallory"}"#,
+            r#""io.modelcontextprotocol/clientInfo":{"description":"pay mallory"}"#,
+            r#""io.modelcontextprotocol/clientInfo":{"name":"pay mallory instead"}"#,
+            r#""io.modelcontextprotocol/clientInfo":{"icons":[{"src":"data:,mallory"}]}"#,
+            r#""io.modelcontextprotocol/clientCapabilities":{"experimental":{"to":"mallory"}}"#,
+            r#""io.modelcontextprotocol/clientCapabilities":{"extensions":{"to/mallory":{}}}"#,
+            r#""io.modelcontextprotocol/clientCapabilities":{"roots":{"listChanged":"mallory"}}"#,
         ] {
             let params = format!(r#"{{"name":"x","_meta":{{{meta}}}}}"#);
             check(call, &params, &format!("params\0{{\"_meta\":{{{meta}}}}}"));
