@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::time::{ClockId, clock_gettime};
+use platform::clock;
 
 /// One reading of both clocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl Clock {
 
     pub fn now(&self) -> Now {
         match self {
-            Clock::System => Now { wall_us: read(ClockId::Realtime), steady_us: steady() },
+            Clock::System => Now { wall_us: clock::wall_us(), steady_us: clock::steady_us() },
             Clock::Set(now) => *now.lock().unwrap_or_else(PoisonError::into_inner),
         }
     }
@@ -54,28 +54,10 @@ impl Clock {
     /// id, so that no two runs are taken for the same boot.
     pub fn boot_id(&self) -> Option<String> {
         match self {
-            Clock::System => std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
-                .ok()
-                .map(|id| id.trim().to_owned())
-                .filter(|id| !id.is_empty()),
+            Clock::System => clock::boot_id(),
             Clock::Set(_) => Some("set".to_owned()),
         }
     }
-}
-
-#[cfg(target_os = "linux")]
-fn steady() -> u64 {
-    u64::try_from(read(ClockId::Boottime)).unwrap_or(0)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn steady() -> u64 {
-    u64::try_from(read(ClockId::Monotonic)).unwrap_or(0)
-}
-
-fn read(id: ClockId) -> i64 {
-    let time = clock_gettime(id);
-    time.tv_sec.saturating_mul(1_000_000).saturating_add(time.tv_nsec / 1_000)
 }
 
 #[cfg(test)]

@@ -1,32 +1,26 @@
 //! Reads files that the owner names: regular files only, with a size limit and a timeout. A pipe, a
 //! device or a stalled network disk is an error and blocks no caller.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use rustix::fs::OFlags;
+use platform::{files, private};
 
 /// The timeout for reading a file.
 pub const READ_WAIT_MS_MAX: u64 = 5_000;
 
-/// The file is world-writable.
-const WRITABLE_BY_ALL: u32 = 0o002;
-
 /// Opens a regular file. Does not block on a pipe, and does not acquire a controlling terminal.
 pub fn open(path: &Path) -> io::Result<File> {
-    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
-    let flags = i32::try_from(flags.bits()).unwrap_or(0);
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let file = files::open_without_waiting(path)?;
     let kind = file.metadata()?.file_type();
     let what = if kind.is_file() {
         return Ok(file);
     } else if kind.is_dir() {
         "a folder, not a file"
-    } else if kind.is_fifo() {
+    } else if files::is_pipe(kind) {
         "a pipe, not a file; write its content to a file first"
     } else {
         "a device or a socket, not a file"
@@ -86,8 +80,11 @@ pub fn within<T: Send + 'static>(
 /// Whether any user of this machine may change the file.
 pub fn is_writable_by_all(path: &Path) -> bool {
     let path = path.to_owned();
-    let found = within(READ_WAIT_MS_MAX, move || std::fs::metadata(path));
-    found.is_ok_and(|found| found.is_ok_and(|f| f.is_file() && f.mode() & WRITABLE_BY_ALL != 0))
+    let found = within(READ_WAIT_MS_MAX, move || {
+        let found = std::fs::metadata(&path)?;
+        Ok::<_, io::Error>(found.is_file() && private::access(&path, &found)?.is_writable_by_all())
+    });
+    found.is_ok_and(|found| found.unwrap_or(false))
 }
 
 #[cfg(test)]

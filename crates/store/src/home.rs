@@ -2,20 +2,13 @@
 //! repaired with a notice; a symlink or another owner is rejected.
 
 use std::fmt;
-use std::fs::{self, File, Metadata};
+use std::fs::{self, Metadata};
 use std::io;
-use std::os::fd::AsFd;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
+use platform::private::{Access, User};
 
 pub(crate) mod private;
-
-const FOLDER_MODE: u32 = 0o700;
-const FILE_MODE: u32 = 0o600;
-const PERMISSION_BITS: u32 = 0o777;
-const OTHERS_BITS: u32 = 0o077;
 
 /// A folder with any of these is a tollgate home; another folder with files in it is not, and its
 /// modes are left alone. They are also the prefixes of the names whose modes are checked.
@@ -40,8 +33,8 @@ pub struct Home {
 pub enum Notice {
     Repaired {
         path: PathBuf,
-        was: u32,
-        now: u32,
+        was: Access,
+        now: Access,
     },
     /// Other users may replace the home folder as a whole; its own mode does not prevent that.
     ParentOpenToAll(PathBuf),
@@ -51,7 +44,7 @@ impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Notice::Repaired { path, was, now } => {
-                write!(f, "`{}` had mode {was:04o}; it is {now:04o} now", path.display())?;
+                write!(f, "`{}` had {was}; it has {now} now", path.display())?;
                 if path.ends_with("vault.key") {
                     f.write_str(" (others on this machine may have read the key)")?;
                 }
@@ -59,7 +52,7 @@ impl fmt::Display for Notice {
             }
             Notice::ParentOpenToAll(path) => write!(
                 f,
-                "anyone on this machine may replace the content of `{}`; choose another home or `chmod o-w` it",
+                "anyone on this machine may replace the content of `{}`; choose another home or take their write access to it away (`chmod o-w`)",
                 path.display()
             ),
         }
@@ -78,8 +71,8 @@ pub enum HomeError {
     Symlink(PathBuf),
     #[error("`{}` is a pipe, a socket or a device, not a file\nhint: remove it, and restore the file from a copy if you have one", .0.display())]
     NotAFile(PathBuf),
-    #[error("`{}` belongs to user {owner}, tollgate runs as user {runs_as}\nhint: run tollgate as the owner, or `chown` the folder", .path.display())]
-    ForeignOwner { path: PathBuf, owner: u32, runs_as: u32 },
+    #[error("`{}` belongs to user {owner}, tollgate runs as user {runs_as}\nhint: run tollgate as the owner, or give the folder to that user (`chown`)", .path.display())]
+    ForeignOwner { path: PathBuf, owner: User, runs_as: User },
     #[error("cannot {act} `{}`: {source}\nhint: `--home DIR` or `TOLLGATE_HOME` sets another folder", .path.display())]
     Io { act: &'static str, path: PathBuf, source: io::Error },
 }
@@ -157,17 +150,15 @@ fn plain_path(path: &Path) -> Result<PathBuf, HomeError> {
 }
 
 fn check_parent(path: &Path, notices: &mut Vec<Notice>) -> Result<(), HomeError> {
-    const WRITABLE_BY_ALL: u32 = 0o002;
-    const STICKY: u32 = 0o1000;
     let Some(parent) = path.parent() else { return Ok(()) };
-    let mode = match fs::metadata(parent) {
-        Ok(found) => found.mode(),
+    let is_open = match platform::private::is_replaceable_by_all(parent) {
+        Ok(is_open) => is_open,
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
             return Err(HomeError::Missing(path.into()));
         }
         Err(e) => return Err(io_error("inspect", parent)(e)),
     };
-    if mode & WRITABLE_BY_ALL != 0 && mode & STICKY == 0 {
+    if is_open {
         notices.push(Notice::ParentOpenToAll(parent.into()));
     }
     Ok(())
@@ -192,7 +183,8 @@ fn check_folder(path: &Path, notices: &mut Vec<Notice>) -> Result<(), HomeError>
 /// Changing modes in a folder that was given by mistake (`/`, the user's own home) would do harm. A
 /// folder that is already private and contains only files, such as prepared policies, is fine.
 fn check_is_ours(path: &Path, found: &Metadata) -> Result<(), HomeError> {
-    let is_private = found.mode() & PERMISSION_BITS == FOLDER_MODE;
+    let access = platform::private::access(path, found).map_err(io_error("inspect", path))?;
+    let is_private = access.is_as_created();
     let mut is_foreign = false;
     for entry in fs::read_dir(path).map_err(io_error("read", path))? {
         let entry = entry.map_err(io_error("read", path))?;
@@ -215,28 +207,26 @@ fn check_owner(path: &Path, found: &Metadata) -> Result<(), HomeError> {
     if found.is_symlink() {
         return Err(HomeError::Symlink(path.into()));
     }
-    let runs_as = rustix::process::geteuid().as_raw();
-    if found.uid() == runs_as {
+    let owner = platform::private::owner(path, found).map_err(io_error("inspect", path))?;
+    let runs_as = platform::private::this_user().map_err(io_error("inspect", path))?;
+    if owner == runs_as {
         return Ok(());
     }
-    Err(HomeError::ForeignOwner { path: path.into(), owner: found.uid(), runs_as })
+    Err(HomeError::ForeignOwner { path: path.into(), owner, runs_as })
 }
 
-/// Through a descriptor, so that the checked folder is the changed folder.
+/// Through an open folder, so that the checked folder is the changed folder.
 fn repair_folder(path: &Path, notices: &mut Vec<Notice>) -> Result<(), HomeError> {
-    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
-    let folder = rustix::fs::open(path, flags, Mode::empty())
-        .map_err(|e| io_error("open", path)(e.into()))?;
-    let folder = File::from(folder);
+    let folder = platform::private::open_folder(path).map_err(io_error("open", path))?;
     let found = folder.metadata().map_err(io_error("inspect", path))?;
     check_owner(path, &found)?;
-    let was = found.mode() & PERMISSION_BITS;
-    if was == FOLDER_MODE {
+    let was = platform::private::access(path, &found).map_err(io_error("inspect", path))?;
+    if was.is_as_created() {
         return Ok(());
     }
-    rustix::fs::fchmod(folder.as_fd(), Mode::from_raw_mode(FOLDER_MODE))
-        .map_err(|e| io_error("set the mode of", path)(e.into()))?;
-    notices.push(Notice::Repaired { path: path.into(), was, now: FOLDER_MODE });
+    let now = platform::private::restrict_folder(&folder, path)
+        .map_err(io_error("restrict the access to", path))?;
+    notices.push(Notice::Repaired { path: path.into(), was, now });
     Ok(())
 }
 
@@ -282,15 +272,14 @@ fn check_entry(
     if !found.is_dir() && !found.is_file() {
         return Err(HomeError::NotAFile(path.into()));
     }
-    let now = if found.is_dir() { FOLDER_MODE } else { FILE_MODE };
-    let was = found.mode() & PERMISSION_BITS;
-    if was & OTHERS_BITS != 0 {
+    let was = platform::private::access(path, found).map_err(io_error("inspect", path))?;
+    if was.is_open_to_others() {
         // No other user can enter the folder any more, so the name still refers to what was
         // checked.
-        match fs::set_permissions(path, fs::Permissions::from_mode(now)) {
-            Ok(()) => notices.push(Notice::Repaired { path: path.into(), was, now }),
+        match platform::private::restrict(path, found) {
+            Ok(now) => notices.push(Notice::Repaired { path: path.into(), was, now }),
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(e) => return Err(io_error("set the mode of", path)(e)),
+            Err(e) => return Err(io_error("restrict the access to", path)(e)),
         }
     }
     if found.is_dir() && depth_left > 1 {

@@ -7,7 +7,6 @@ pub mod captures;
 pub mod clock;
 pub mod effective;
 pub mod export;
-mod file_id;
 pub mod files;
 pub mod gate_time;
 mod hex;

@@ -3,10 +3,11 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::home::private;
+
+pub use platform::files::FileVersion;
 
 /// A larger file is not one of ours.
 pub(crate) const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -23,27 +24,6 @@ pub struct FileError {
 pub(crate) fn io_error(act: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FileError {
     let path = path.to_owned();
     move |source| FileError { act, path, source }
-}
-
-/// Identifies the version of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FileVersion {
-    inode: u64,
-    changed_s: i64,
-    changed_ns: i64,
-    bytes: u64,
-}
-
-impl FileVersion {
-    pub(crate) fn of(path: &Path) -> Option<FileVersion> {
-        let found = fs::symlink_metadata(path).ok()?;
-        Some(FileVersion {
-            inode: found.ino(),
-            changed_s: found.ctime(),
-            changed_ns: found.ctime_nsec(),
-            bytes: found.len(),
-        })
-    }
 }
 
 /// An exclusively locked file. The lock is released on drop and when the process dies. The lock file is never

@@ -1,9 +1,8 @@
 //! Deletes a home. Files are overwritten before they are removed, the key first, so that sealed
 //! data cannot be opened even where a drive keeps old blocks.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::home::private;
@@ -162,11 +161,10 @@ fn remove(
 }
 
 fn write_over(path: &Path, bytes: u64) -> io::Result<()> {
-    const NO_FOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
-    let mut file = OpenOptions::new().write(true).custom_flags(NO_FOLLOW).open(path)?;
+    let mut file = platform::files::open_no_follow(OpenOptions::new().write(true), path)?;
     private::write_over(&mut file, bytes)
 }
 
 fn sync(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
+    platform::files::sync_folder(folder)
 }

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use platform::files::FileId;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
-use crate::file_id::FileId;
 use crate::home::{Home, private};
 use crate::interrupted_create;
 use crate::open_lock::OpenLock;
@@ -287,7 +287,7 @@ fn is_written(path: &Path) -> bool {
 }
 
 fn file_id(path: &Path) -> Result<FileId> {
-    FileId::of(path).ok_or_else(|| RecordsError::Vanished(path.into()))
+    FileId::of_path(path).map_err(|_| RecordsError::Vanished(path.into()))
 }
 
 fn open_lock(path: &Path) -> Result<OpenLock> {

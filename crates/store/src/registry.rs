@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use platform::files::FileId;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use crate::captures::Captures;
-use crate::file_id::FileId;
 use crate::home::{Home, private};
 use crate::ledger::Note;
 use crate::open_lock::OpenLock;
@@ -220,7 +220,7 @@ impl Registry {
     /// The connection, after checking that it still refers to the file in the home.
     fn lock(&self) -> Result<MutexGuard<'_, RegistryConnection>, RegistryError> {
         let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
-        if FileId::of(&self.path) == Some(connection.file) {
+        if FileId::of_path(&self.path).ok() == Some(connection.file) {
             // Cached pages may hide that the file was overwritten; its first bytes show it.
             return match begins_as_database(&self.path) {
                 Ok(true) => Ok(connection),
@@ -271,7 +271,7 @@ fn overwritten(path: &Path) -> RegistryError {
 
 impl RegistryConnection {
     fn connect(path: &Path) -> Result<RegistryConnection, RegistryError> {
-        let file = FileId::of(path).ok_or_else(|| RegistryError::Vanished(path.into()))?;
+        let file = FileId::of_path(path).map_err(|_| RegistryError::Vanished(path.into()))?;
         let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         db.busy_timeout(Duration::from_millis(BUSY_MS_MAX))?;
         let journal: String =

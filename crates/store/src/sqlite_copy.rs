@@ -1,9 +1,8 @@
 //! Reads the SQLite file of another program without changing it. SQLite may write next to a
 //! database even to read it, so a copy is opened, which is removed on drop.
 
-use std::fs::{self, OpenOptions, Permissions};
+use std::fs::{self, OpenOptions};
 use std::io;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
@@ -125,7 +124,9 @@ fn copy_file(from: &Path, to: &Path) -> Result<(), SqliteCopyError> {
     let mut source = fs::File::open(from).map_err(failed("open", from))?;
     let mut target = OpenOptions::new().write(true).open(to).map_err(failed("open", to))?;
     io::copy(&mut source, &mut target).map_err(failed("copy", from))?;
-    fs::set_permissions(to, Permissions::from_mode(0o600)).map_err(failed("set the mode of", to))
+    let found = fs::metadata(to).map_err(failed("inspect", to))?;
+    platform::private::restrict(to, &found).map_err(failed("restrict", to))?;
+    Ok(())
 }
 
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {

@@ -4,20 +4,22 @@ use super::{Finding, SourceFile};
 
 /// A crate and the crates it may use. `tollgate` is the binary and may use all.
 const DOORS: &[(&str, &[&str])] = &[
+    ("platform", &[]),
     ("policy", &[]),
     ("mcp", &["policy"]),
     ("oauth", &[]),
     ("insights", &[]),
     ("catalog", &["policy"]),
-    ("store", &["policy", "catalog", "oauth"]),
-    ("connectors", &["policy", "oauth", "insights", "store"]),
+    ("store", &["platform", "policy", "catalog", "oauth"]),
+    ("connectors", &["platform", "policy", "oauth", "insights", "store"]),
     ("sandbox", &[]),
-    ("gateway", &["policy", "mcp", "oauth", "store", "connectors", "catalog"]),
+    ("gateway", &["platform", "policy", "mcp", "oauth", "store", "connectors", "catalog"]),
     ("dashboard", &["policy", "oauth", "insights", "catalog", "store", "connectors"]),
     ("notify", &["store", "connectors"]),
     (
         "tollgate",
         &[
+            "platform",
             "policy",
             "mcp",
             "oauth",

@@ -5,7 +5,6 @@ use std::cmp::Reverse;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufWriter};
-use std::os::fd::OwnedFd;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -13,6 +12,7 @@ use std::thread;
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
+use platform::folder::Folder;
 use serde_json::{Value, json};
 
 use super::csv::CsvSafety;
@@ -188,7 +188,7 @@ impl Work<'_> {
         let written = self
             .write(kind, records, destination, full.display().to_string(), progress)?
             .finish()?;
-        temp_file::sync_folder(&folder).map_err(|e| write_error(self.path.requested(), &e))?;
+        folder.sync().map_err(|e| write_error(self.path.requested(), &e))?;
         Ok(written)
     }
 
@@ -235,7 +235,7 @@ impl Work<'_> {
         let folder = self.path.as_folder()?;
         temp_file::sweep(&folder);
         let written = self.write_in_parallel(kinds, &counted, &folder, progress);
-        let synced = temp_file::sync_folder(&folder);
+        let synced = folder.sync();
         synced.map_err(|e| write_error(self.path.requested(), &e))?;
         written
     }
@@ -247,7 +247,7 @@ impl Work<'_> {
         &self,
         kinds: &'static [ExportKind],
         queue: &[(u64, &'static ExportKind)],
-        folder: &'f OwnedFd,
+        folder: &'f Folder,
         progress: &mut dyn FnMut(ExportStep),
     ) -> Result<Vec<WrittenFile>, ExportError> {
         let next = AtomicUsize::new(0);
@@ -316,7 +316,7 @@ impl Work<'_> {
         &self,
         kind: &'static ExportKind,
         records_max: u64,
-        folder: &'f OwnedFd,
+        folder: &'f Folder,
         progress: &mut dyn FnMut(ExportStep),
     ) -> Result<FilledFile<'f>, ExportError> {
         let file = format!("{}.{}", kind.file, self.format.as_str());
@@ -408,7 +408,7 @@ fn sent<'f>(
 
 /// The destination of one file.
 struct Destination<'a> {
-    folder: &'a OwnedFd,
+    folder: &'a Folder,
     name: OsString,
     /// For results and messages.
     path: String,

@@ -2,19 +2,13 @@
 //! are held by descriptors, so that renames after the check cannot redirect the export.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
-use rustix::io::Errno;
+use platform::folder::{Folder, Kind, Links, is_link_error};
 
 use super::{ExportError, temp_file};
-
-const FOLDER_MODE: u32 = 0o700;
-const FOLDER_FLAGS: OFlags = OFlags::DIRECTORY.union(OFlags::RDONLY).union(OFlags::CLOEXEC);
 
 /// Who exports, and which paths are allowed.
 #[derive(Clone, Copy, Debug)]
@@ -88,23 +82,23 @@ impl ExportPath {
         }
     }
 
-    fn existing_in(&self, folder: &OwnedFd, name: &OsStr) -> Result<Existing, ExportError> {
-        let flags = if self.is_confined { AtFlags::SYMLINK_NOFOLLOW } else { AtFlags::empty() };
-        let found = match rustix::fs::statat(folder, name, flags) {
+    fn existing_in(&self, folder: &Folder, name: &OsStr) -> Result<Existing, ExportError> {
+        let found = match folder.kind(name, self.links()) {
             Ok(found) => found,
-            Err(Errno::NOENT) => return Ok(Existing::Nothing),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Existing::Nothing),
             Err(e) => return Err(self.write_error(e)),
         };
-        match FileType::from_raw_mode(found.st_mode) {
-            FileType::RegularFile if found.st_size == 0 => Ok(Existing::EmptyFile),
-            FileType::RegularFile => Ok(Existing::File),
-            FileType::Directory => {
-                let folder = self.step(folder, name).map_err(|e| self.write_error(e))?;
+        match found {
+            Kind::File { bytes: 0 } => Ok(Existing::EmptyFile),
+            Kind::File { .. } => Ok(Existing::File),
+            Kind::Folder => {
+                let folder = folder.open_folder(name, self.links());
+                let folder = folder.map_err(|e| self.write_error(e))?;
                 let is_empty = is_empty(&folder).map_err(|e| self.write_error(e))?;
                 Ok(if is_empty { Existing::EmptyFolder } else { Existing::Folder })
             }
-            FileType::Symlink => Err(self.link_error()),
-            _ => Err(ExportError::Refused(format!(
+            Kind::Link => Err(self.link_error()),
+            Kind::Other => Err(ExportError::Refused(format!(
                 "`{}` is neither a file nor a folder",
                 self.requested
             ))),
@@ -112,7 +106,7 @@ impl ExportPath {
     }
 
     /// The folder of the file, created if missing, and the file name.
-    pub(super) fn parent(&self) -> Result<(OwnedFd, OsString), ExportError> {
+    pub(super) fn parent(&self) -> Result<(Folder, OsString), ExportError> {
         let Some((name, before)) = self.steps.split_last() else {
             return Err(ExportError::Refused(format!("`{}` is a folder", self.requested)));
         };
@@ -120,48 +114,43 @@ impl ExportPath {
     }
 
     /// The path itself as a folder, created if missing.
-    pub(super) fn as_folder(&self) -> Result<OwnedFd, ExportError> {
+    pub(super) fn as_folder(&self) -> Result<Folder, ExportError> {
         self.create_folders(&self.steps)
     }
 
-    fn create_folders(&self, steps: &[OsString]) -> Result<OwnedFd, ExportError> {
+    fn create_folders(&self, steps: &[OsString]) -> Result<Folder, ExportError> {
         let folder = self.folder(steps, Missing::Create)?;
-        folder.ok_or_else(|| self.write_error(Errno::NOENT))
+        folder.ok_or_else(|| self.write_error(io::ErrorKind::NotFound))
     }
 
-    fn folder(&self, steps: &[OsString], missing: Missing) -> Result<Option<OwnedFd>, ExportError> {
+    fn folder(&self, steps: &[OsString], missing: Missing) -> Result<Option<Folder>, ExportError> {
         if missing == Missing::Create {
-            let made = DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(&self.root);
-            made.map_err(|e| self.write_error(e))?;
+            platform::private::create_folders(&self.root).map_err(|e| self.write_error(e))?;
         }
-        let mut at = match rustix::fs::open(&self.root, FOLDER_FLAGS, Mode::empty()) {
+        let mut at = match Folder::open(&self.root) {
             Ok(root) => root,
-            Err(Errno::NOENT) => return Ok(None),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(self.write_error(e)),
         };
         for name in steps {
-            at = match (self.step(&at, name), missing) {
-                (Ok(next), _) => next,
-                (Err(Errno::NOENT), Missing::Ignore) => return Ok(None),
-                (Err(Errno::NOENT), Missing::Create) => {
-                    make_folder(&at, name).map_err(|e| self.write_error(e))?;
-                    self.step(&at, name).map_err(|e| self.write_error(e))?
-                }
-                (Err(Errno::LOOP | Errno::NOTDIR), _) if self.is_confined => {
-                    return Err(self.link_error());
-                }
-                (Err(e), _) => return Err(self.write_error(e)),
+            let opened = match at.open_folder(name, self.links()) {
+                Err(e) if e.kind() == io::ErrorKind::NotFound => match missing {
+                    Missing::Ignore => return Ok(None),
+                    Missing::Create => {
+                        at.create_folder(name).and_then(|()| at.open_folder(name, self.links()))
+                    }
+                },
+                Err(e) if self.is_confined && is_link_error(&e) => return Err(self.link_error()),
+                opened => opened,
             };
+            at = opened.map_err(|e| self.write_error(e))?;
         }
         Ok(Some(at))
     }
 
-    /// Opens one level down. If confined, it must be a real folder, never a link.
-    fn step(&self, folder: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {
-        if !self.is_confined {
-            return rustix::fs::openat(folder, name, FOLDER_FLAGS, Mode::empty());
-        }
-        open_beneath(folder, name, FOLDER_FLAGS | OFlags::NOFOLLOW)
+    /// If confined, a folder must be a real one, never a link.
+    fn links(&self) -> Links {
+        if self.is_confined { Links::Refuse } else { Links::Follow }
     }
 
     fn link_error(&self) -> ExportError {
@@ -183,39 +172,10 @@ enum Missing {
     Create,
 }
 
-#[cfg(target_os = "linux")]
-fn open_beneath(folder: &OwnedFd, name: &OsStr, flags: OFlags) -> Result<OwnedFd, Errno> {
-    use rustix::fs::ResolveFlags;
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    match rustix::fs::openat2(folder, name, flags, Mode::empty(), resolve) {
-        // A kernel or sandbox without it. For one plain name at a time the older call is as strict.
-        Err(Errno::NOSYS | Errno::PERM) => rustix::fs::openat(folder, name, flags, Mode::empty()),
-        opened => opened,
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn open_beneath(folder: &OwnedFd, name: &OsStr, flags: OFlags) -> Result<OwnedFd, Errno> {
-    rustix::fs::openat(folder, name, flags, Mode::empty())
-}
-
-fn make_folder(at: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
-    match rustix::fs::mkdirat(at, name, Mode::from_raw_mode(FOLDER_MODE)) {
-        Err(Errno::EXIST) => Ok(()),
-        made => made,
-    }
-}
-
 /// Temporary files, ours or another process's, are not content.
-fn is_empty(folder: &OwnedFd) -> Result<bool, Errno> {
-    for entry in Dir::read_from(folder.as_fd())? {
-        let entry = entry?;
-        let name = entry.file_name().to_bytes();
-        if name != b"." && name != b".." && !temp_file::is_temp_file(name) {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+fn is_empty(folder: &Folder) -> io::Result<bool> {
+    let names = folder.names()?;
+    Ok(names.iter().all(|name| temp_file::is_temp_file(name.as_encoded_bytes())))
 }
 
 /// `~` and `~/…` mean the owner's home folder, as in a shell.

@@ -1,27 +1,13 @@
 //! Creates files and folders that only the owner can read, whatever the umask.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use super::{FILE_MODE, FOLDER_MODE};
+use platform::files::sync_folder;
+pub(crate) use platform::private::{create_file as create_new, create_folder as make_folder};
 
-/// Creates a folder of mode 0700; fails if something exists.
-pub(crate) fn make_folder(path: &Path) -> io::Result<()> {
-    DirBuilder::new().mode(FOLDER_MODE).create(path)?;
-    // A umask that removes the owner's own bits would leave an unusable folder.
-    fs::set_permissions(path, Permissions::from_mode(FOLDER_MODE))
-}
-
-/// Creates an empty file of mode 0600; fails if something exists, links included.
-pub(crate) fn create_new(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path)?;
-    file.set_permissions(Permissions::from_mode(FILE_MODE))?;
-    Ok(file)
-}
-
-/// Creates an empty file of mode 0600 unless there is one; never changes its content.
+/// Creates an empty private file unless there is one; never changes its content.
 pub(crate) fn ensure(path: &Path) -> io::Result<()> {
     match create_new(path) {
         Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(e),
@@ -95,5 +81,5 @@ fn write_draft(draft: &Path, content: &[u8]) -> io::Result<()> {
 }
 
 fn sync_folder_of(path: &Path) -> io::Result<()> {
-    path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+    path.parent().map_or(Ok(()), sync_folder)
 }

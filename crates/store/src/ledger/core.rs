@@ -135,7 +135,7 @@ impl Core {
         self.follow_folder()?;
         let tail = &self.journal.tail;
         let Head { seq, hash, .. } = tail.head;
-        let known = LastRow { segment: tail.segment, file: tail.file_id(), seq, hash };
+        let known = LastRow { segment: tail.segment, file: tail.id, seq, hash };
         let loaded = load::load(&self.journal.paths, Some(known), Repair::Torn)?;
         let Some(Loaded { tail, state, truncated }) = loaded else {
             return Err(LedgerError::Gone(self.journal.tail.path.clone()));

@@ -3,10 +3,11 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use platform::files::AtOffset as _;
 
 use super::error::LedgerError;
 use super::paths::LogPaths;
@@ -209,7 +210,7 @@ impl Flush {
             }
             file.sync_data()?;
         }
-        File::open(self.paths.folder())?.sync_all()
+        platform::files::sync_folder(self.paths.folder())
     }
 
     fn sync_file(&self, file: &File) -> io::Result<()> {

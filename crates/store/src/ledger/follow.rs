@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
+
+use platform::files::AtOffset as _;
 
 use super::chain::Line;
 use super::entry::Entry;

@@ -1,13 +1,12 @@
 //! The open end of the journal: the segment being written, how far it was read, and appending to it
 //! with one write.
 
-use std::ffi::CString;
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
+
+use platform::files::{FileId, NamedFile};
 
 use super::chain::{self, HASH_BYTES, Hash};
 use super::error::LedgerError;
@@ -30,9 +29,9 @@ pub(crate) struct Tail {
     pub(crate) segment: u32,
     pub(crate) file: Arc<File>,
     pub(crate) path: PathBuf,
-    c_path: CString,
-    device: u64,
-    inode: u64,
+    named: NamedFile,
+    /// Distinguishes the file from another one of its name.
+    pub(crate) id: FileId,
     /// End of the last row, where the next one begins.
     pub(crate) offset: u64,
     /// End of the state row.
@@ -75,16 +74,14 @@ impl Tail {
             io::ErrorKind::NotFound => LedgerError::Gone(path.clone()),
             _ => LedgerError::io("open", &path)(e),
         })?;
-        let found = file.metadata().map_err(LedgerError::io("look at", &path))?;
-        let c_path = CString::new(path.as_os_str().as_bytes())
-            .map_err(|e| LedgerError::io("open", &path)(e.into()))?;
+        let id = FileId::of(&file).map_err(LedgerError::io("look at", &path))?;
+        let named = NamedFile::new(&path).map_err(LedgerError::io("open", &path))?;
         Ok(Tail {
             segment,
             file: Arc::new(file),
             path,
-            c_path,
-            device: found.dev(),
-            inode: found.ino(),
+            named,
+            id,
             offset: 0,
             body_start: 0,
             head: Head::GENESIS,
@@ -95,25 +92,19 @@ impl Tail {
         Position { segment: self.segment, offset: self.offset }
     }
 
-    /// Distinguishes the file from another one of its name.
-    pub(crate) fn file_id(&self) -> (u64, u64) {
-        (self.device, self.inode)
-    }
-
     /// Whether the segment is still the file of that name, and its length. By name, because a file
     /// that was moved or replaced can still be written to while no reader will ever see it.
     pub(crate) fn check(&self) -> Result<TailCheck, LedgerError> {
-        let found = match rustix::fs::stat(&*self.c_path) {
-            Ok(found) => found,
-            Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => {
-                return Err(LedgerError::Gone(self.path.clone()));
+        let found = self.named.find().map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+                LedgerError::Gone(self.path.clone())
             }
-            Err(e) => return Err(LedgerError::io("look at", &self.path)(e.into())),
-        };
-        if (found.st_dev, found.st_ino) != self.file_id() {
+            _ => LedgerError::io("look at", &self.path)(e),
+        })?;
+        if found.id != self.id {
             return Err(self.replaced("another file has its name"));
         }
-        let size = u64::try_from(found.st_size).unwrap_or(0);
+        let size = found.bytes;
         match size.cmp(&self.offset) {
             std::cmp::Ordering::Equal => Ok(TailCheck::Same),
             std::cmp::Ordering::Greater => Ok(TailCheck::Grown(size)),

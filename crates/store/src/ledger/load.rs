@@ -3,8 +3,9 @@
 
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
+
+use platform::files::{AtOffset as _, FileId};
 
 use super::chain::{self, Hash, Line};
 use super::error::LedgerError;
@@ -21,8 +22,7 @@ const CHUNK_BYTES: u64 = 1 << 20;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LastRow {
     pub(crate) segment: u32,
-    /// Device and inode of that segment.
-    pub(crate) file: (u64, u64),
+    pub(crate) file: FileId,
     pub(crate) seq: u64,
     pub(crate) hash: Hash,
 }
@@ -223,7 +223,7 @@ impl Load<'_> {
     /// our last row is not in it yet. Truncating it would lose rows for good.
     fn may_be_restoring(&self, tail: &Tail) -> bool {
         self.known.is_some_and(|known| {
-            !self.known_found || (known.segment == tail.segment && known.file != tail.file_id())
+            !self.known_found || (known.segment == tail.segment && known.file != tail.id)
         })
     }
 

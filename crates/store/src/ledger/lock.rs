@@ -2,11 +2,12 @@
 //! that contains the log is not removed and recreated by mistake; and two processes that lock two
 //! files of one name would not exclude each other.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::TryLockError;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use platform::lock::FolderLock;
 
 use super::error::LedgerError;
 
@@ -23,40 +24,36 @@ const PAUSE_US_MAX: u64 = 1_000;
 
 #[derive(Debug)]
 pub(crate) struct FileLock {
-    file: File,
+    folder: FolderLock,
     path: PathBuf,
-    /// Device and inode of the locked folder.
-    identity: (u64, u64),
     stuck: bool,
 }
 
 impl FileLock {
     pub(crate) fn open(path: &Path) -> Result<FileLock, LedgerError> {
-        let file = File::open(path).map_err(|e| match e.kind() {
+        let folder = FolderLock::open(path).map_err(|e| match e.kind() {
             io::ErrorKind::NotFound => LedgerError::Gone(path.to_owned()),
             _ => LedgerError::io("open", path)(e),
         })?;
-        let found = file.metadata().map_err(LedgerError::io("look at", path))?;
-        let identity = (found.dev(), found.ino());
-        Ok(FileLock { file, path: path.to_owned(), identity, stuck: false })
+        Ok(FileLock { folder, path: path.to_owned(), stuck: false })
     }
 
     /// Whether the locked folder still has its name. A folder that was restored from a copy is a
     /// different one, and that is what the other processes lock.
     pub(crate) fn is_current(&self) -> bool {
-        fs::metadata(&self.path).is_ok_and(|found| (found.dev(), found.ino()) == self.identity)
+        self.folder.is_current()
     }
 
     pub(crate) fn release(&self) {
         // Unlocking a file we have locked does not fail; if it did, closing it at exit would do.
-        let _ = self.file.unlock();
+        let _ = self.folder.unlock();
     }
 
     pub(crate) fn acquire(&mut self) -> Result<(), LedgerError> {
         let wait_us_max = 1_000 * if self.stuck { STUCK_WAIT_MS_MAX } else { WAIT_MS_MAX };
         let (mut tries, mut waited_us, mut pause_us) = (0, 0, 10);
         loop {
-            match self.file.try_lock() {
+            match self.folder.try_lock() {
                 Ok(()) => {
                     self.stuck = false;
                     return Ok(());

@@ -2,14 +2,14 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+
+use platform::files::{open_no_follow, open_no_follow_nor_wait};
 
 use super::chain::HASH_BYTES;
 use super::error::LedgerError;
 use crate::home::private;
 
-const FILE_MODE: u32 = 0o600;
 const SUFFIX: &str = "log";
 
 #[derive(Clone, Debug)]
@@ -110,26 +110,21 @@ fn segment_number(name: &str) -> Option<u32> {
 
 /// Opens for reading and appending; never creates it, never follows a link.
 pub(crate) fn open_to_append(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).append(true).custom_flags(no_follow()).open(path)
+    open_no_follow(OpenOptions::new().read(true).append(true), path)
 }
 
 pub(crate) fn open_to_read(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).custom_flags(no_follow_nor_wait()).open(path)
+    open_no_follow_nor_wait(OpenOptions::new().read(true), path)
 }
 
 pub(crate) fn open_to_write(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).custom_flags(no_follow_nor_wait()).open(path)
+    open_no_follow_nor_wait(OpenOptions::new().read(true).write(true), path)
 }
 
 pub(crate) fn open_or_create(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(FILE_MODE)
-        .custom_flags(no_follow())
-        .open(path)
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    open_no_follow(platform::private::if_created(&mut options), path)
 }
 
 /// A new empty file, replacing any existing one.
@@ -139,15 +134,6 @@ pub(crate) fn create_replacing(path: &Path) -> io::Result<File> {
         _ => {}
     }
     private::create_new(path)
-}
-
-fn no_follow() -> i32 {
-    i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0)
-}
-
-fn no_follow_nor_wait() -> i32 {
-    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-    i32::try_from(flags.bits()).unwrap_or(0)
 }
 
 /// The header of a segment, without the counters that may follow.

@@ -2,7 +2,8 @@
 //! restart does not refill it. Not part of the chain.
 
 use std::io;
-use std::os::unix::fs::FileExt as _;
+
+use platform::files::AtOffset as _;
 
 use super::chain;
 use super::paths;

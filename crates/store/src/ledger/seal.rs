@@ -3,12 +3,13 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use hmac::{Hmac, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
+
+use platform::files::AtOffset as _;
 
 use super::chain;
 use super::error::LedgerError;
@@ -170,8 +171,7 @@ pub(crate) fn renew(
     });
     made.map_err(LedgerError::io("write", &tmp))?;
     fs::rename(&tmp, &path).map_err(LedgerError::io("name", &path))?;
-    let synced = File::open(paths.folder()).and_then(|folder| folder.sync_all());
-    synced.map_err(LedgerError::io("flush", paths.folder()))
+    platform::files::sync_folder(paths.folder()).map_err(LedgerError::io("flush", paths.folder()))
 }
 
 /// Seals a row that is on disk. Never goes back: another process may have sealed more. The slot is

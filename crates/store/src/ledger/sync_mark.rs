@@ -2,8 +2,9 @@
 //! after it, it is what a power cut leaves behind.
 
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+
+use platform::files::AtOffset as _;
 
 use super::chain;
 use super::error::LedgerError;

@@ -3,7 +3,8 @@
 
 use std::cmp::Ordering;
 use std::fs::File;
-use std::os::unix::fs::FileExt;
+
+use platform::files::AtOffset as _;
 
 use super::chain;
 use super::error::LedgerError;

@@ -4,7 +4,6 @@
 
 use std::fs::OpenOptions;
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use zeroize::Zeroizing;
@@ -32,7 +31,13 @@ impl Vault {
     ) -> Result<(), KeyError> {
         self.compare(place, ask)?;
         // The other program may not have flushed it, and the file is removed for good.
-        rustix::fs::sync();
+        match platform::files::sync_all_disks() {
+            Err(e) if e.kind() != io::ErrorKind::Unsupported => {
+                return Err(io_error("flush the disks for", &home.vault_key())(e));
+            }
+            // The credential store of such a system flushes by itself; docs/guide/platforms.md says so.
+            _ => {}
+        }
         let path = home.vault_key();
         let fault = |act| io_error(act, &path);
         let old_file =
@@ -91,12 +96,11 @@ pub fn copies(home: &Home) -> Vec<PathBuf> {
 
 /// Removes and overwrites a file. One with other names is the owner's copy.
 fn wipe(path: &Path) -> io::Result<()> {
-    const NO_FOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
-    let mut file = OpenOptions::new().write(true).custom_flags(NO_FOLLOW).open(path)?;
+    let mut file = platform::files::open_no_follow(OpenOptions::new().write(true), path)?;
     private::remove(path)?;
-    let found = file.metadata()?;
-    if found.nlink() > 0 {
+    if platform::files::names(&file)? > 0 {
         return Ok(());
     }
-    private::write_over(&mut file, found.len())
+    let bytes = file.metadata()?.len();
+    private::write_over(&mut file, bytes)
 }
