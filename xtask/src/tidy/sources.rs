@@ -29,7 +29,11 @@ const READS_AND_MAY: &[(&str, &[&str], &str)] = &[
     ("xtask/", READS, "a development tool, no part of the product"),
     ("tools/", READS, "a measuring tool, no part of the product"),
     ("fuzz/", &["env::var"], "a development tool, whose arguments are libFuzzer's"),
-    ("crates/store/src/clock.rs", &["clock_gettime"], "the one clock, made by the binary"),
+    (
+        "crates/platform/",
+        &["SystemTime::now", "clock_gettime", "Instant::now", "env::var"],
+        "the system itself: its clocks, how long to wait for it, and its folders",
+    ),
     (
         "crates/sandbox/src/main.rs",
         &["SystemTime::now", "env::args"],
