@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::day::Day;
 use crate::effective;
 use crate::finding::{Finding, Interval};
+use crate::metric::Metric;
 use crate::sample;
 use crate::series::Series;
 
@@ -37,8 +38,16 @@ pub struct Baseline {
     pub median: f64,
     /// 1.4826 times the median absolute deviation.
     pub spread: f64,
-    /// The median plus and minus two spreads.
+    /// The median plus and minus two spreads, within what is possible.
     pub usual: Interval,
+}
+
+impl Baseline {
+    /// The same with a usual range that has only possible values of the metric.
+    #[must_use]
+    pub fn of(self, metric: &Metric) -> Baseline {
+        Baseline { usual: metric.cut(self.usual), ..self }
+    }
 }
 
 /// The baseline of the `days` days that end with `until`.

@@ -4,6 +4,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::finding::Interval;
+
 /// Which direction of a metric is better for its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -103,6 +105,33 @@ impl Unit {
             Unit::ClockMinutes => minutes(value),
             Unit::Percent => format!("{} points", trimmed(value, 1)),
             _ => self.show(value, units),
+        }
+    }
+}
+
+impl Metric {
+    /// The range, cut off where this metric has no values. A usual range is computed from its middle, so it
+    /// may reach beyond.
+    #[must_use]
+    pub fn cut(&self, range: Interval) -> Interval {
+        // A logarithm may have any value, and every range of it is one of possible values.
+        let (low, high) = if self.is_log { UNBOUNDED } else { self.unit.bounds() };
+        Interval { low: range.low.max(low), high: range.high.min(high) }
+    }
+}
+
+const UNBOUNDED: (f64, f64) = (f64::NEG_INFINITY, f64::INFINITY);
+const STRAIN_MAX: f64 = 21.0;
+
+impl Unit {
+    /// The least and the greatest value.
+    fn bounds(self) -> (f64, f64) {
+        match self {
+            // A time of day may be before midnight, which is negative.
+            Unit::ClockMinutes | Unit::Celsius => UNBOUNDED,
+            Unit::Percent => (0.0, 100.0),
+            Unit::Strain => (0.0, STRAIN_MAX),
+            _ => (0.0, f64::INFINITY),
         }
     }
 }
@@ -216,6 +245,25 @@ fn clock(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_range_is_cut_off_where_a_metric_has_no_values() {
+        let metric =
+            |unit, is_log| Metric { name: "x", title: "X", unit, better: Better::Neither, is_log };
+        let table = [
+            (Unit::Percent, false, (3.6, 110.4), (3.6, 100.0)),
+            (Unit::Percent, false, (-12.0, 80.0), (0.0, 80.0)),
+            (Unit::Strain, false, (-2.0, 23.0), (0.0, 21.0)),
+            (Unit::Minutes, false, (-20.0, 90.0), (0.0, 90.0)),
+            (Unit::ClockMinutes, false, (-90.0, 30.0), (-90.0, 30.0)),
+            (Unit::Celsius, false, (-1.0, 1.0), (-1.0, 1.0)),
+            (Unit::Count, true, (-1.0, 2.0), (-1.0, 2.0)),
+        ];
+        for (unit, is_log, (low, high), expected) in table {
+            let cut = metric(unit, is_log).cut(Interval { low, high });
+            assert_eq!((cut.low, cut.high), expected, "{unit:?}");
+        }
+    }
 
     #[test]
     fn values_are_shown_as_people_say_them() {

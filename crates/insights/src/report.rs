@@ -65,7 +65,8 @@ fn tile(data: &HealthData, own: &Measured, from: Day, to: Day) -> Tile {
     let mean = sample::mean(&own.series.between(from, to).values());
     let usual = match crate::baseline::baseline(&own.series, to, 90) {
         Finding::Found(found) => {
-            format!("usual {} ({} days)", data.usual_words(own, found.usual), found.n)
+            let range = data.usual_words(own, metric.cut(found.usual));
+            format!("usual {range} ({} days)", found.n)
         }
         Finding::NotEnoughData(shortfall) => words::shortfall(&shortfall),
     };

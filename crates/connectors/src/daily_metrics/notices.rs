@@ -78,7 +78,7 @@ fn crossed(own: &SourceSeries, run: &Run, is_below: bool) -> CrossedRule {
         (_, Some(to)) => format!("On {to}"),
         _ => String::new(),
     };
-    let usual = run.baseline.usual.map(|value| plain(metric, value));
+    let usual = metric.cut(run.baseline.usual).map(|value| plain(metric, value));
     let show = |value: f64| metric.unit.show(value, Units::default());
     let values =
         run.days.iter().map(|(day, value)| format!("{day}: {}", show(plain(metric, *value))));

@@ -8,7 +8,7 @@ use crate::chart::{self, Frame, Mark, Part, Scatter};
 use crate::correlation::correlation;
 use crate::day::Day;
 use crate::finding::{Finding, Interval};
-use crate::metric::{Metric, Unit};
+use crate::metric::Metric;
 use crate::series::Series;
 use crate::survey::{Measured, PairLook};
 
@@ -66,6 +66,7 @@ pub(super) fn baseline_of(own: &Measured, until: Day) -> Finding<Baseline> {
         short @ Finding::Found(_) if found.found().is_none() => short,
         _ => found,
     }
+    .map(|found| found.of(&own.metric))
 }
 
 fn means_note(from: Day, to: Day) -> Option<String> {
@@ -77,13 +78,8 @@ fn means_note(from: Day, to: Day) -> Option<String> {
 }
 
 impl HealthData {
-    /// A range in words, cut off where no value can be.
     pub(crate) fn usual_words(&self, own: &Measured, range: Interval) -> String {
-        let is_signed = own.series.values().iter().any(|value| *value < 0.0);
-        let low = if is_signed { range.low } else { range.low.max(0.0) };
-        let is_share = own.metric.unit == Unit::Percent;
-        let high = if is_share { range.high.min(100.0) } else { range.high };
-        own.metric.unit.show_range(low, high, self.units)
+        own.metric.unit.show_range(range.low, range.high, self.units)
     }
 
     fn frame<'a>(&self, metric: &'a Metric, title: &'a str, from: Day, to: Day) -> Frame<'a> {

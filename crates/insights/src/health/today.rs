@@ -97,7 +97,8 @@ impl HealthData {
         let recent = own.series.last_days(self.today, RECENT_DAYS).points().next_back();
         let day = recent.map(|(day, _)| day);
         // A day is compared with the days before it.
-        let usual = baseline(&own.series, day.unwrap_or(self.today).plus(-1), RANGE_DAYS);
+        let usual = baseline(&own.series, day.unwrap_or(self.today).plus(-1), RANGE_DAYS)
+            .map(|found| found.of(&own.metric));
         // Where most days are the same, such as rest days, one number is no range.
         let range = usual.found().filter(|found| found.spread > 0.0).map(|found| found.usual);
         let position = recent.zip(range).map(|((_, value), range)| Position::of(value, range));

@@ -47,7 +47,8 @@ pub(crate) async fn baseline(
     let (metric, days) = (metric(&args.metric)?, days(args.days, BASELINE_DAYS)?);
     let data = data(call.ctx, Some(days.saturating_add(BEFORE_DAYS)))?;
     let (series, until) = (data.series(metric.name), data.today);
-    let baselines = WINDOWS_DAYS.map(|window| baseline_of(&series, until, window));
+    let baselines = WINDOWS_DAYS
+        .map(|window| baseline_of(&series, until, window).map(|found| found.of(metric)));
     let from = until.plus(1 - days);
     Ok(Json(MetricBaseline {
         metric: metric.into(),
