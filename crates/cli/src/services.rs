@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use connectors::account::SignIn;
 use connectors::settings::SettingsError;
-use connectors::sync::Mirror;
+use connectors::sync::{Mirror, ResourceError, SyncReport, SyncStatus};
 use connectors::{Account, Service};
 use store::accounts::AccountSummary;
 use store::home::Home;
@@ -121,6 +121,23 @@ fn last_sync(runs: &[Run]) -> LastSync {
     }
     last
 }
+
+/// The audit act of a sync, which succeeded only if every resource did, and its words.
+pub(crate) fn sync_note(
+    report: &SyncReport,
+    mirror: &Mirror,
+    said: &str,
+) -> (&'static str, String) {
+    if report.status() == SyncStatus::Success {
+        return ("synced", said.to_owned());
+    }
+    let faults = grouped(mirror, &report.warnings(ResourceError::line)).join("; ");
+    let changed = if report.upserted() > 0 { format!("; {said}") } else { String::new() };
+    (SYNC_FAILED, format!("{faults}{changed}"))
+}
+
+/// The audit act of a sync that failed, as a whole or in part.
+pub(crate) const SYNC_FAILED: &str = "sync_failed";
 
 /// Merges equal warnings of several resources: `cycles, sleeps: why`, or only the reason if it applies to
 /// all of them.

@@ -48,10 +48,18 @@ pub(crate) fn run(args: SyncArgs, context: &Context, out: &mut Out) -> Result<En
     let asked = SyncRequest { full: args.full, since, resources: args.resources };
     let report = {
         let bar = Bar::new(mirror, asked.resources.as_deref());
-        runtime()?.block_on(sync::run(&ctx, mirror, &asked, &|step| bar.step(step)))?
+        runtime()?.block_on(sync::run(&ctx, mirror, &asked, &|step| bar.step(step)))
+    };
+    let report = match report {
+        Ok(report) => report,
+        Err(error) => {
+            stores.note(services::SYNC_FAILED, mirror.service, &error.to_string())?;
+            return Err(error.into());
+        }
     };
     let said = line(mirror, &report);
-    stores.note("synced", mirror.service, &said)?;
+    let (act, words) = services::sync_note(&report, mirror, &said);
+    stores.note(act, mirror.service, &words)?;
     if out.wants_json() {
         out.json(&report.value())?;
         return Ok(ending(&report));

@@ -98,6 +98,10 @@ fn a_failed_sync_reports_why_and_exits_with_its_code() {
     assert!(partly.stderr.contains("warning: cycles: UPSTREAM_ERROR: "), "{}", partly.stderr);
     sandbox.control().fault(Fault::on("/developer", broken));
     assert_eq!(test.run(&["sync", "whoop"]).code, 2);
+    // The log says what happened, too.
+    let rows = test.succeed(&["audit", "tail", "-n", "2"]).stdout;
+    assert_eq!(rows.matches("sync_failed").count(), 2, "{rows}");
+    assert!(rows.contains("cycles: UPSTREAM_ERROR: "), "{rows}");
 }
 
 /// Killed at many points, the mirror is intact each time, and complete in the end.

@@ -143,7 +143,7 @@ impl Keeping {
         }
         self.gate.note_sync(self.service, outcome);
         self.notice_sync(outcome, &words);
-        let act = if outcome == SyncOutcome::Success { "synced" } else { "sync_failed" };
+        let act = if outcome == SyncOutcome::Success { "synced" } else { services::SYNC_FAILED };
         let note = Note { act, by: "tollgate", about: name, words: &words };
         if let Err(error) = self.ledger.note(&note) {
             tracing::error!(%error, "a sync could not be recorded");
