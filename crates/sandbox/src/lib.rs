@@ -68,8 +68,9 @@ impl Sandbox {
         let (listener, address) =
             server::listen(address).map_err(|source| StartError::Listen { address, source })?;
         let url = format!("http://{address}");
-        let Config { seed, days, now_us, .. } = config;
-        let service = config.service.build(Start { seed, days, now_us, url: &url });
+        let Config { seed, days, now_us, offset_min, .. } = config;
+        let start = Start { seed, days, now_us, offset_min, url: &url };
+        let service = config.service.build(start);
         let state = Arc::new(State {
             url,
             clock: Clock::new(now_us, config.time),

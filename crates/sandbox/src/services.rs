@@ -15,6 +15,8 @@ pub struct Config {
     pub days: u32,
     /// The start time, in microseconds since 1970.
     pub now_us: i64,
+    /// The person lives at this offset from UTC, in minutes, and stays there. Without it the seed decides.
+    pub offset_min: Option<i64>,
     pub time: ClockMode,
     /// A loopback address; port 0 picks a free port.
     pub bind: SocketAddr,
@@ -29,6 +31,7 @@ impl Config {
             seed,
             days,
             now_us,
+            offset_min: None,
             time: ClockMode::Running,
             bind: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             faults: Vec::new(),

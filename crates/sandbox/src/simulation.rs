@@ -93,7 +93,7 @@ pub(crate) struct SimulationState<S: ServiceSpec> {
 
 impl<S: ServiceSpec> Simulation<S> {
     fn new(start: Start<'_>, settings: S) -> Simulation<S> {
-        let Start { seed, days, now_us, url } = start;
+        let Start { seed, days, now_us, url, .. } = start;
         let today = now_us.div_euclid(DAY_MS * 1_000);
         let limits = Limits::new(settings.limits());
         let records = RecordStore::new(S::KINDS);

@@ -16,6 +16,8 @@ pub(crate) struct Start<'a> {
     pub(crate) seed: u64,
     pub(crate) days: u32,
     pub(crate) now_us: i64,
+    /// See [`crate::Config::offset_min`].
+    pub(crate) offset_min: Option<i64>,
     /// The origin of the sandbox.
     pub(crate) url: &'a str,
 }

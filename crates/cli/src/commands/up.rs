@@ -87,7 +87,7 @@ pub(crate) fn up(args: &UpArgs, context: &Context, out: &mut Out) -> Result<Endi
 
 #[cfg(feature = "demo")]
 fn up_with_demo(args: &UpArgs, context: &Context, out: &mut Out) -> Result<Ending> {
-    let demo_home = demo::open_home(context)?;
+    let demo_home = demo::open_home(context, out)?;
     let reader = reload::reader(&demo_home.context)?;
     let stores = demo_home.context.open()?;
     let demo = demo::prepare(&demo_home, &stores)?;

@@ -111,6 +111,61 @@ fn a_new_demo_is_filled_with_real_calls_once() {
     drop(up);
 }
 
+/// The call that waits when a new demo is opened runs once the owner approves it.
+#[test]
+fn the_first_waiting_call_of_a_demo_runs_when_it_is_approved() {
+    let test = CliTest::new();
+    std::fs::create_dir(test.path("home-demo")).unwrap();
+    test.write("home-demo/tollgate.toml", "[limits]\napproval_hold_seconds = 0\n");
+    let up = test.up(&["--demo"]);
+    let home = up.facts["home"].as_str().unwrap().to_owned();
+    let waiting = || test.run(&["--home", &home, "approvals", "list", "--json"]).json();
+    eventually("one call waits", || waiting().as_array().is_some_and(|all| all.len() == 1));
+    let id = waiting()[0]["id"].as_str().unwrap().to_owned();
+    test.succeed(&["--home", &home, "approvals", "approve", &id, "--yes"]);
+    let list = ["--home", &home, "audit", "tail", "--grant", "assistant", "-n", "3", "--json"];
+    eventually("it ran", || {
+        let rows = test.run(&list).stdout;
+        let rows = rows.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        rows.filter(|row| row["tool"] == "send_money" && row["decision"] == "admitted").count() == 1
+    });
+    drop(up);
+}
+
+/// Its person lives where the owner does, and its home can be named as every hint names it.
+#[test]
+fn a_demo_runs_on_its_own_home_and_in_the_zone_of_the_machine() {
+    let mut test = CliTest::new();
+    test.set("TZ", "XXX-3:30");
+    drop(test.up(&["--demo"]));
+    let home = format!("{}-demo", test.home().display());
+    let zones = "select distinct timezone_offset as zone from whoop_cycles";
+    let zones = test.succeed(&["--home", &home, "sql", zones, "--json"]).json();
+    assert_eq!(zones, json!([{ "zone": "+03:30" }]));
+    // The same home again, and not one more of a longer name.
+    let up = test.up(&["--home", &home, "--demo"]);
+    assert_eq!(up.facts["home"], home.as_str());
+    drop(up);
+    let fresh = test.path("other-demo").display().to_string();
+    let up = test.up(&["--home", &fresh, "--demo"]);
+    assert_eq!(up.facts["home"], fresh.as_str());
+    drop(up);
+    // A real home of such a name stays as it is.
+    let real = test.path("real-demo").display().to_string();
+    test.succeed(&["--home", &real, "server", "list"]);
+    let up = test.up(&["--home", &real, "--demo"]);
+    assert_eq!(up.facts["home"], format!("{real}-demo"));
+}
+
+#[test]
+fn the_sign_in_page_names_the_home_of_the_demo() {
+    let test = CliTest::new();
+    let up = test.up(&["--demo"]);
+    let home = up.facts["home"].as_str().unwrap();
+    let page = http::get(&up.url().replace("/mcp", "/"));
+    assert!(page.body.contains(&format!("tollgate --home {home} open")), "{}", page.body);
+}
+
 /// The words of a line as a shell splits it; only single quotes are used.
 fn words_of(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
@@ -151,6 +206,12 @@ fn commands_in_the_demo_home_use_its_sandboxes() {
     let test = CliTest::new();
     let up = test.up(&["--demo"]);
     let home = format!("{}-demo", test.home().display());
+    let input = lines(&[call(1, "get_whoop_baseline", &json!({ "metric": "recovery" }))]);
+    let output = test.run_session(&["--home", &home, "stdio", "whoop"], &input);
+    let baselines = &answer(&output.stdout, 1)["result"]["structuredContent"]["baselines"];
+    for found in baselines.as_array().unwrap() {
+        assert!(found["usual"]["high"].as_f64().unwrap() <= 100.0, "{found}");
+    }
     let synced = test.succeed(&["--home", &home, "sync", "whoop", "--full", "--json"]).json();
     assert_eq!(synced["status"], "success", "{synced}");
     let checks = || {
@@ -169,8 +230,16 @@ fn commands_in_the_demo_home_use_its_sandboxes() {
         "{}",
         output.stderr
     );
+    let rows = test.succeed(&["--home", &home, "audit", "tail", "-n", "1"]).stdout;
+    assert!(rows.contains("sync_failed") && rows.contains(sentence), "{rows}");
     let detail = checks()["api_reachable"]["detail"].as_str().unwrap().to_owned();
     assert!(detail.contains(sentence), "{detail}");
+    let doctor = test.run(&["--home", &home, "doctor"]).stdout;
+    assert!(!doctor.contains("wrong servers"), "{doctor}");
+    assert!(
+        doctor.contains(&format!("-> `tollgate --home {home} up --demo` starts it")),
+        "{doctor}"
+    );
 }
 
 #[test]

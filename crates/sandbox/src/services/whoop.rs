@@ -32,6 +32,7 @@ mod zones;
 use collection::{Collection, Entry};
 use generate::{WhoopParams, generate};
 use person::Person;
+use zones::Whereabouts;
 
 /// All scopes.
 pub const SCOPES: &[&str] = &[
@@ -160,7 +161,9 @@ impl Collections {
 }
 
 impl Whoop {
-    fn new(seed: u64, days: u32, now_us: i64, settings: WhoopSettings) -> Whoop {
+    fn new(start: Start<'_>, settings: WhoopSettings) -> Whoop {
+        let Start { seed, days, now_us, .. } = start;
+        let whereabouts = Whereabouts::of(seed, start.offset_min);
         let client = Client {
             id: "sandbox-whoop-client".to_owned(),
             secret: "sandbox-whoop-secret".to_owned(),
@@ -183,8 +186,8 @@ impl Whoop {
         let planted = state.settings.planted_from.map(|first| planted::person(seed, first, length));
         let whoop = Whoop {
             seed,
-            first_day: WhoopParams::first_day(seed, days, now_us / 1_000),
-            person: Person::of(seed),
+            first_day: WhoopParams::first_day(whereabouts, days, now_us / 1_000),
+            person: Person::of(seed).living(whereabouts),
             planted,
             provider: Provider::new(seed, client, rules, "/oauth/oauth2/auth"),
             limits: Limits::new(&state.settings.limits),
@@ -257,7 +260,7 @@ impl Build for WhoopSettings {
     }
 
     fn build(self, start: Start<'_>) -> Box<dyn StandIn> {
-        Box::new(Whoop::new(start.seed, start.days, start.now_us, self))
+        Box::new(Whoop::new(start, self))
     }
 }
 

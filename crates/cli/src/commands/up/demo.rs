@@ -9,6 +9,8 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use connectors::personal_server::{self, MEMBERS};
 use connectors::{Connector, DemoCall};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use sandbox::changing_server::{ADDED_ARGUMENT, CHANGING_TOOL, ChangingServer};
 use serde_json::{Map, Value, json};
 use store::ledger::{EntryKind, Filter, Reader};
@@ -17,12 +19,15 @@ use store::registry::{
 };
 
 use super::demo_agent::{ChangeTool, DemoParts, FirstCall};
-use crate::context::{Context, DEMONSTRATION, DEMONSTRATION_SERVICES, Stores};
+use crate::context::{Context, DEMONSTRATION, DEMONSTRATION_SERVICES, Stores, owners_zone};
+use crate::output::Out;
 use crate::running;
 use crate::snippet::Snippet;
 use pretend::Pretend;
 
 const NAME: &str = "demo";
+/// The end of the name of a demo's home.
+const SUFFIX: &str = "-demo";
 /// The grant of the agent whose calls a new demo shows. It has limits of its own.
 const ASSISTANT: &str = "assistant";
 /// The server that changes its tool.
@@ -81,15 +86,39 @@ pub(super) struct DemoHome {
     weather: Arc<ChangingServer>,
 }
 
-pub(super) fn open_home(context: &Context) -> Result<DemoHome> {
-    let mut name = context.home_path()?.into_os_string();
-    name.push("-demo");
-    let home = PathBuf::from(name);
+pub(super) fn open_home(context: &Context, out: &Out) -> Result<DemoHome> {
+    let home = demo_home(context)?;
     refuse_second(&home)?;
-    let pretend = Pretend::start(context.clock.now().wall_us)?;
-    let context = context.with_home(home).with_services(pretend.look());
+    let context = context.with_home(home);
+    let now_us = context.clock.now().wall_us;
+    let pretend = Pretend::start(now_us, offset_min(&owners_zone(&context, out), now_us))?;
+    let context = context.with_services(pretend.look());
     mark(&context, &pretend)?;
     Ok(DemoHome { context, pretend, weather: Arc::new(ChangingServer::start()?) })
+}
+
+/// The home with `-demo` behind its name. A home that has such a name is used as it is, unless it is a real one.
+fn demo_home(context: &Context) -> Result<PathBuf> {
+    let home = context.home_path()?;
+    let has_name =
+        home.file_name().is_some_and(|name| name.as_encoded_bytes().ends_with(SUFFIX.as_bytes()));
+    if has_name && (!home.join("gate.db").exists() || is_marked(context, &home)?) {
+        return Ok(home);
+    }
+    let mut name = home.into_os_string();
+    name.push(SUFFIX);
+    Ok(PathBuf::from(name))
+}
+
+fn is_marked(context: &Context, home: &Path) -> Result<bool> {
+    let stores = context.with_home(home.to_owned()).open()?;
+    Ok(stores.registry.value(DEMONSTRATION)?.is_some())
+}
+
+/// The offset of a zone from UTC now; UTC where it is not known.
+fn offset_min(zone: &TimeZone, now_us: i64) -> i64 {
+    let now = Timestamp::from_microsecond(now_us);
+    now.map_or(0, |now| i64::from(zone.to_offset(now).seconds()) / 60)
 }
 
 /// The accounts of a home belong to the sandboxes of one demo; a second demo would replace them.

@@ -2,15 +2,20 @@
 //! calls of the tour, the other the calls that a new demo shows.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use connectors::http::{BaseUrl, Http, HttpError, Request};
 use gateway::Gate;
 use http::Method;
+use policy::Code;
 use serde_json::{Map, Value, json};
 use store::secret::Secret;
 use tokio::sync::watch;
 
 const VERSION: &str = "2026-07-28";
+/// As long as the demo's policy lets a call wait.
+const APPROVAL_WAIT_MAX: Duration = Duration::from_mins(10);
+const RESEND_EVERY: Duration = Duration::from_secs(2);
 
 /// Changes the definition of the tool in the tour, or undoes the change.
 pub(super) type ChangeTool = Arc<dyn Fn() + Send + Sync>;
@@ -53,13 +58,28 @@ impl DemoAgent {
         }
     }
 
-    /// The response is in the audit log; only a failure to send is reported.
+    /// The response is in the audit log; only a failure to send is reported. A call that waits for the owner is sent
+    /// again, as its answer tells an agent to do.
     pub(super) async fn call(
         self,
         server: String,
         tool: String,
         arguments: Value,
     ) -> Result<(), HttpError> {
+        let begin = Instant::now();
+        while begin.elapsed() < APPROVAL_WAIT_MAX {
+            let sent_at = Instant::now();
+            if !self.send(&server, &tool, &arguments).await? {
+                return Ok(());
+            }
+            // The gate holds a waiting call for a while. With a short hold this keeps the audit log short.
+            tokio::time::sleep_until((sent_at + RESEND_EVERY).into()).await;
+        }
+        Ok(())
+    }
+
+    /// Sends a call. Returns whether it waits for the owner.
+    async fn send(&self, server: &str, tool: &str, arguments: &Value) -> Result<bool, HttpError> {
         let lost = |why: String| HttpError::Lost { host: "the gate".to_owned(), why };
         let base = BaseUrl::parse(&format!("{}/{server}", self.url)).map_err(lost)?;
         let body = json!({
@@ -82,8 +102,11 @@ impl DemoAgent {
             .header("accept", "application/json, text/event-stream")
             .header("mcp-protocol-version", VERSION)
             .header("mcp-method", "tools/call")
-            .header("mcp-name", &tool);
-        self.http.send(request).await.map(drop)
+            .header("mcp-name", tool);
+        let reply = self.http.send(request).await?;
+        let answer: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
+        let code = answer.pointer("/result/_meta/tollgate~1denial/code").and_then(Value::as_str);
+        Ok(code == Some(Code::ApprovalPending.as_str()))
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::person::Person;
 use super::sports::{SPORTS, Sport};
-use super::zones::{Zone, zone_on};
+use super::zones::Zone;
 use crate::rng::{Rng, nearest, real};
 use crate::timestamp::{HOUR_MS, MINUTE_MS, weekday};
 
@@ -22,7 +22,7 @@ pub(super) struct Day {
     pub(super) number: i64,
     /// Days since the first day.
     pub(super) nth: i64,
-    pub(super) zone: &'static Zone,
+    pub(super) zone: Zone,
     pub(super) bed_ms: i64,
     pub(super) wake_ms: i64,
     /// When the next night begins.
@@ -107,7 +107,7 @@ fn illness(seed: u64, day: i64) -> f64 {
 fn go_to_bed(seed: u64, person: &Person, first: i64, day: i64) -> Day {
     let mut rng = Rng::stream(seed, "bed", day);
     let minutes = |minutes: f64| minutes * real(MINUTE_MS);
-    let zone = zone_on(seed, day);
+    let zone = person.whereabouts.zone_on(day);
     let weekend = weekday(day) >= 5;
     let ill = illness(seed, day);
     let out_late = weekend && rng.happens(0.22);

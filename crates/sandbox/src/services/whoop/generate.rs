@@ -8,7 +8,7 @@ use super::collection::Entry;
 use super::days::{Day, Night, days};
 use super::person::Person;
 use super::scores::{self, Form};
-use super::zones::{Zone, zone_on};
+use super::zones::{Whereabouts, Zone};
 use crate::rng::{Rng, real};
 use crate::timestamp::{DAY_MS, MINUTE_MS, SECOND_MS, day_of, text};
 
@@ -30,8 +30,8 @@ pub(super) struct WhoopParams {
 
 impl WhoopParams {
     /// The day that is `days` days before the owner's today.
-    pub(super) fn first_day(seed: u64, days: u32, now_ms: i64) -> i64 {
-        let today = zone_on(seed, now_ms.div_euclid(DAY_MS)).day(now_ms);
+    pub(super) fn first_day(whereabouts: Whereabouts, days: u32, now_ms: i64) -> i64 {
+        let today = whereabouts.zone_on(now_ms.div_euclid(DAY_MS)).day(now_ms);
         today - i64::from(days) + 1
     }
 }
@@ -286,7 +286,7 @@ impl Maker<'_> {
         let pending = self.params.pending_newest && self.newest_workout == Some(session.start_ms);
         let stamps = self.stamps(&mut rng, created_ms, 0.005, pending);
         let v1 = v1_id(day.number, 4 + nth);
-        let zone: &Zone = day.zone;
+        let zone: &Zone = &day.zone;
         let body = Workout {
             id: id.clone(),
             v1_id: v1,

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::zones::Whereabouts;
 use crate::rng::{Rng, decimals};
 use crate::timestamp::{HOUR_MS, MINUTE_MS};
 
@@ -10,6 +11,7 @@ const LAST_NAMES: &[&str] = &["Berg", "Okafor", "Lindqvist", "Rao", "Moreau", "N
 
 #[derive(Clone, Debug)]
 pub(super) struct Person {
+    pub(super) whereabouts: Whereabouts,
     pub(super) user_id: i64,
     first_name: &'static str,
     last_name: &'static str,
@@ -38,6 +40,7 @@ impl Person {
         let favourites = [favourite(), favourite(), favourite()];
         let height_m = decimals(rng.between(1.55, 1.96), 2);
         Person {
+            whereabouts: Whereabouts::OfSeed(seed),
             user_id: rng.whole(10_000, 9_999_999),
             first_name: rng.pick(FIRST_NAMES).copied().unwrap_or("Ada"),
             last_name: rng.pick(LAST_NAMES).copied().unwrap_or("Berg"),
@@ -54,6 +57,11 @@ impl Person {
             workouts_a_week: rng.between(3.0, 7.5),
             favourites,
         }
+    }
+
+    /// The same person, who lives elsewhere.
+    pub(super) fn living(self, whereabouts: Whereabouts) -> Person {
+        Person { whereabouts, ..self }
     }
 
     pub(super) fn profile(&self) -> Value {

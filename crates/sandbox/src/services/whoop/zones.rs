@@ -15,7 +15,7 @@ pub(super) enum Summer {
     Australia,
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Zone {
     standard_min: i64,
     summer: Summer,
@@ -56,14 +56,39 @@ const AWAY: &[Zone] = &[
 const JOURNEY_BLOCK_DAYS: i64 = 75;
 const JOURNEY_PROBABILITY: f64 = 0.7;
 
-pub(super) fn home(seed: u64) -> &'static Zone {
-    const FALLBACK: Zone = zone(60, Summer::Europe);
-    Rng::stream(seed, "home", 0).pick(HOMES).unwrap_or(&FALLBACK)
+/// Where a member lives and travels.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Whereabouts {
+    /// A home and journeys, by the seed.
+    OfSeed(u64),
+    /// Always at this offset from UTC.
+    Fixed(Zone),
 }
 
-/// The zone of the night that ends on `day`. Depends only on the seed and the day, so that more days before
-/// it change nothing.
-pub(super) fn zone_on(seed: u64, day: i64) -> &'static Zone {
+impl Whereabouts {
+    pub(super) fn of(seed: u64, offset_min: Option<i64>) -> Whereabouts {
+        match offset_min {
+            Some(minutes) => Whereabouts::Fixed(zone(minutes, Summer::Never)),
+            None => Whereabouts::OfSeed(seed),
+        }
+    }
+
+    /// The zone of the night that ends on `day`.
+    pub(super) fn zone_on(self, day: i64) -> Zone {
+        match self {
+            Whereabouts::OfSeed(seed) => zone_on(seed, day),
+            Whereabouts::Fixed(zone) => zone,
+        }
+    }
+}
+
+fn home(seed: u64) -> Zone {
+    const FALLBACK: Zone = zone(60, Summer::Europe);
+    *Rng::stream(seed, "home", 0).pick(HOMES).unwrap_or(&FALLBACK)
+}
+
+/// Depends only on the seed and the day, so that more days before it change nothing.
+fn zone_on(seed: u64, day: i64) -> Zone {
     let block = day.div_euclid(JOURNEY_BLOCK_DAYS);
     let mut rng = Rng::stream(seed, "journey", block);
     if !rng.happens(JOURNEY_PROBABILITY) {
@@ -71,7 +96,7 @@ pub(super) fn zone_on(seed: u64, day: i64) -> &'static Zone {
     }
     let first = block * JOURNEY_BLOCK_DAYS + rng.whole(3, 55);
     let days = rng.whole(4, 15);
-    let away = rng.pick(AWAY).unwrap_or(home(seed));
+    let away = rng.pick(AWAY).copied().unwrap_or(home(seed));
     if (first..first + days).contains(&day) { away } else { home(seed) }
 }
 

@@ -14,7 +14,7 @@ use store::accounts::Account;
 use store::secret::Secret;
 
 use crate::context::Stores;
-use crate::services::{VariableLookup, with_accounts};
+use crate::services::{VariableLookup, sync_note, with_accounts};
 
 /// Enough for trends, and quick to sync.
 const DAYS: u32 = 120;
@@ -34,8 +34,9 @@ struct Stand {
 }
 
 impl Pretend {
-    pub(crate) fn start(now_us: i64) -> Result<Pretend> {
-        let start = |(service, account)| Stand::start(service, account, now_us);
+    /// The person lives where the owner does: at this offset from UTC.
+    pub(crate) fn start(now_us: i64, offset_min: i64) -> Result<Pretend> {
+        let start = |(service, account)| Stand::start(service, account, now_us, offset_min);
         Ok(Pretend(with_accounts().map(start).collect::<Result<_>>()?))
     }
 
@@ -67,10 +68,14 @@ impl Stand {
         service: &'static Service,
         account: &'static connectors::Account,
         now_us: i64,
+        offset_min: i64,
     ) -> Result<Stand> {
         let pretended = sandbox::Service::named(service.name)
             .with_context(|| format!("no sandbox for `{}`", service.name))?;
-        let sandbox = Sandbox::start(Config::of(pretended, SEED, DAYS, now_us))?;
+        let sandbox = Sandbox::start(Config {
+            offset_min: Some(offset_min),
+            ..Config::of(pretended, SEED, DAYS, now_us)
+        })?;
         Ok(Stand { service, account, ready: sandbox.control().ready(), _sandbox: sandbox })
     }
 
@@ -133,5 +138,6 @@ fn mirror(service: &str, stores: &Stores) -> Result<()> {
     let result = runtime
         .block_on(sync::run(&ctx, mirror, &asked, &|_| {}))
         .map_err(|error| anyhow!("the sandbox cannot be mirrored: {error}"))?;
-    stores.note("synced", service, &super::super::sync::said(&result))
+    let (act, words) = sync_note(&result, mirror, &super::super::sync::said(&result));
+    stores.note(act, service, &words)
 }

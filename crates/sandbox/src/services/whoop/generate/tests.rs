@@ -14,13 +14,14 @@ use serde_json::Value;
 use super::{WhoopParams, WhoopRecords, generate};
 use crate::services::whoop::collection::Entry;
 use crate::services::whoop::person::Person;
+use crate::services::whoop::zones::Whereabouts;
 use crate::timestamp::{DAY_MS, day_of, read};
 
 /// 16 November 2026, 09:30 UTC.
 const NOW_MS: i64 = 1_794_821_400_000;
 
 fn params(seed: u64, days: u32, now_ms: i64) -> WhoopParams {
-    let first_day = WhoopParams::first_day(seed, days, now_ms);
+    let first_day = WhoopParams::first_day(Whereabouts::OfSeed(seed), days, now_ms);
     WhoopParams { seed, first_day, now_ms, pending_newest: false }
 }
 
