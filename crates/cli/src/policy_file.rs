@@ -9,9 +9,11 @@ use policy::{Format, Problem};
 use crate::output::Out;
 
 mod frame;
+mod unknown_tools;
 
 pub(crate) use frame::Severity;
 use frame::paragraph;
+pub(crate) use unknown_tools::{UnknownTools, warn_about_unknown_tools};
 
 /// A policy text and where it was read from.
 pub(crate) struct PolicySource {

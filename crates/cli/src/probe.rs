@@ -12,7 +12,7 @@ use crate::gate::{self, signals};
 use crate::output::Progress;
 
 /// A server that is still starting after this long is not reported as failing.
-const START_WAIT: Duration = Duration::from_secs(3);
+pub(crate) const START_WAIT: Duration = Duration::from_secs(5);
 const STOP_WAIT: Duration = Duration::from_millis(500);
 
 /// Lists the tools of a registered server and updates its pins. Returns the number of tools.
@@ -33,13 +33,21 @@ pub(crate) fn update_pins_on_path(
     })
 }
 
-/// Starts commands concurrently for a short time and stores nothing. Returns those that failed and why.
-pub(crate) fn failing_to_start(
+/// Why a server is not known to work.
+#[derive(Debug)]
+pub(crate) enum NotStarted {
+    Failed(anyhow::Error),
+    /// It has not answered within [`START_WAIT`]. A package may have to be downloaded first.
+    Slow,
+}
+
+/// Starts commands concurrently for a short time and stores nothing. Returns those that did not answer.
+pub(crate) fn not_started(
     servers: &[Server],
     path: &str,
     stores: &Stores,
     context: &Context,
-) -> Result<BTreeMap<String, anyhow::Error>> {
+) -> Result<BTreeMap<String, NotStarted>> {
     let runtime = gate::runtime()?;
     let failing = runtime.block_on(async {
         let gate = gate::gate_on_path(path, stores, context)?;
@@ -48,9 +56,11 @@ pub(crate) fn failing_to_start(
             let gate = std::sync::Arc::clone(&gate);
             starts.spawn(async move {
                 let listed = tokio::time::timeout(START_WAIT, gate.look(&server)).await;
-                // A slow start is not an error: a package may have to be downloaded first.
-                let error = listed.ok()?.err()?;
-                Some((server.name, anyhow::Error::new(error)))
+                let why = match listed {
+                    Ok(listed) => NotStarted::Failed(anyhow::Error::new(listed.err()?)),
+                    Err(_) => NotStarted::Slow,
+                };
+                Some((server.name, why))
             });
         }
         let mut failing = BTreeMap::new();

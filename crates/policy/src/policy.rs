@@ -91,6 +91,12 @@ impl Policy {
         &self.warnings
     }
 
+    /// The names of the tools that have an entry; globs are left out.
+    pub fn named_tools(&self) -> impl Iterator<Item = String> {
+        let names = self.tools.entries().filter_map(|entry| pointer::last(&entry.pointer));
+        names.filter(|name| !name.contains('*'))
+    }
+
     /// Whether it appears in lists. A denied tool stays visible; a hidden one, and one that only the
     /// default denies, does not.
     pub fn shows(&self, subject: Subject<'_>) -> bool {

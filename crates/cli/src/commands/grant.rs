@@ -13,8 +13,9 @@ use crate::failure::Ending;
 use crate::moment;
 use crate::output::{Out, Table, visible};
 use crate::running;
-
 use crate::snippet::Snippet;
+
+mod policy;
 
 #[derive(Subcommand)]
 pub(crate) enum GrantCommand {
@@ -29,7 +30,7 @@ pub(crate) enum GrantCommand {
     /// End a grant at once
     Revoke(LabelArgs),
     /// Set the policy for one of its servers
-    Policy(PolicyArgs),
+    Policy(policy::PolicyArgs),
     /// Set whether names at `/mcp` begin with their server's name
     Prefix(PrefixArgs),
     /// Make a token for a grant that is defined in tollgate.toml
@@ -70,16 +71,6 @@ pub(crate) struct RotateArgs {
 }
 
 #[derive(Args)]
-pub(crate) struct PolicyArgs {
-    /// The grant's label
-    label: String,
-    /// One of its servers, or one to add
-    server: String,
-    /// The policy for that server
-    policy: String,
-}
-
-#[derive(Args)]
 pub(crate) struct PrefixArgs {
     /// The grant's label
     label: String,
@@ -100,7 +91,7 @@ impl GrantCommand {
             GrantCommand::Show(args) => show(&args.label, &context.open()?, out),
             GrantCommand::Rotate(args) => rotate(&args, &context.open()?, out),
             GrantCommand::Revoke(args) => revoke(&args.label, &context.open()?, out),
-            GrantCommand::Policy(args) => policy(&args, &context.open()?, out),
+            GrantCommand::Policy(args) => policy::run(&args, &context.open()?, out),
             GrantCommand::Prefix(args) => prefix(&args, &context.open()?, out),
             GrantCommand::Token => token(context, out),
         }
@@ -139,6 +130,7 @@ fn create(args: &CreateArgs, stores: &Stores, out: &mut Out) -> Result<Ending> {
             open.server, grant.label
         ));
     }
+    policy::warn(&grant, stores, out)?;
     show_token("created", &grant, &token, stores, out)
 }
 
@@ -287,31 +279,6 @@ fn revoke(label: &str, stores: &Stores, out: &mut Out) -> Result<Ending> {
     } else {
         out.line(format_args!(
             "grant `{label}` revoked; its tokens are refused from the next call"
-        ))?;
-    }
-    Ok(Ending::Yes)
-}
-
-fn policy(args: &PolicyArgs, stores: &Stores, out: &mut Out) -> Result<Ending> {
-    refuse_file(&args.label, stores)?;
-    let mut server_access = stores.registry.grant(&args.label)?.server_access;
-    server_access.retain(|access| access.server != args.server);
-    server_access
-        .push(ServerAccess { server: args.server.clone(), policy: Some(args.policy.clone()) });
-    stores.ready_to_note()?;
-    stores.registry.set_server_access(
-        &args.label,
-        &server_access,
-        &stores.file_names,
-        stores.now_us(),
-    )?;
-    stores.record()?;
-    if out.wants_json() {
-        out.json(&grant_json(&stores.registry.grant(&args.label)?, stores))?;
-    } else {
-        out.line(format_args!(
-            "grant `{}`: policy `{}` applies on `{}` from the next call",
-            args.label, args.policy, args.server
         ))?;
     }
     Ok(Ending::Yes)

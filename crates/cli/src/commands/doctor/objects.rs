@@ -9,10 +9,12 @@ use policy::Policy;
 use store::registry::{EnvValue, Grant, GrantState, Origin, PinState, Server, Target};
 
 use super::Finding;
-use crate::context::{Context, Stores};
+use crate::context::{Context, DEMONSTRATION, Stores};
 use crate::hints::word;
 use crate::masking;
 use crate::output::count;
+use crate::policy_file::UnknownTools;
+use crate::probe::{NotStarted, START_WAIT};
 use crate::program::find_in;
 use crate::{running, systemd_unit};
 
@@ -26,7 +28,12 @@ pub(super) fn policies(stores: &Stores, findings: &mut Vec<Finding>) {
     let mut good = 0;
     for text in &policies {
         match Policy::load(&text.source, text.format) {
-            Ok(_) => good += 1,
+            Ok(_) => {
+                good += 1;
+                if let Ok(Some(unknown)) = UnknownTools::of(text, stores) {
+                    findings.push(Finding::careful("policies", unknown.words(), unknown.mend()));
+                }
+            }
             Err(error) => findings.push(Finding::wrong(
                 "policies",
                 format!("`{}` does not load: {error}", text.name),
@@ -96,7 +103,7 @@ pub(super) fn servers(
     }
     let path = gate_path(stores);
     let mut failing =
-        if thorough { BTreeMap::new() } else { failing(&servers, &path, stores, context) };
+        if thorough { BTreeMap::new() } else { not_started(&servers, &path, stores, context) };
     for server in &servers {
         let failed = failing.remove(&server.name);
         findings.push(reachable(server, failed, &path, stores, context, thorough));
@@ -109,12 +116,12 @@ pub(super) fn servers(
 }
 
 /// The commands that do not start, with the reason. Those that cannot be tried are reported elsewhere.
-fn failing(
+fn not_started(
     servers: &[Server],
     path: &GatePath,
     stores: &Stores,
     context: &Context,
-) -> BTreeMap<String, anyhow::Error> {
+) -> BTreeMap<String, NotStarted> {
     let may_start = |server: &&Server| {
         let target = server.target.opened(stores.registry.vault());
         matches!(&target, Ok(target @ Target::Command { .. }) if check_target(server, target, path).is_ok())
@@ -123,7 +130,7 @@ fn failing(
     if commands.is_empty() {
         return BTreeMap::new();
     }
-    crate::probe::failing_to_start(&commands, &path.text, stores, context).unwrap_or_default()
+    crate::probe::not_started(&commands, &path.text, stores, context).unwrap_or_default()
 }
 
 fn pins(server: &Server, stores: &Stores, findings: &mut Vec<Finding>) {
@@ -161,7 +168,7 @@ fn gate_path(stores: &Stores) -> GatePath {
 
 fn reachable(
     server: &Server,
-    failed: Option<anyhow::Error>,
+    failed: Option<NotStarted>,
     path: &GatePath,
     stores: &Stores,
     context: &Context,
@@ -173,14 +180,24 @@ fn reachable(
         Err(e) => return Finding::from_error("servers", &anyhow::Error::new(e)),
     };
     if let Err((words, mend)) = check_target(server, &target, path) {
+        if matches!(target, Target::Url { .. }) && is_stopped_demo(stores) {
+            let words = format!("`{name}`: {words}; the demo of this home is not running");
+            return Finding::careful("servers", words, "`tollgate up --demo` starts it");
+        }
         return Finding::wrong("servers", format!("`{name}`: {words}"), mend);
     }
     let does_not_answer = |e: anyhow::Error| {
         let e = e.context(format!("`{name}` does not answer as an MCP server"));
         Finding::from_error("servers", &e).or_mend(by_hand(&target))
     };
-    if let Some(error) = failed {
-        return does_not_answer(error);
+    match failed {
+        Some(NotStarted::Failed(error)) => return does_not_answer(error),
+        Some(NotStarted::Slow) => {
+            let seconds = START_WAIT.as_secs();
+            let words = format!("`{name}` was started and has not answered within {seconds} s");
+            return Finding::careful("servers", words, "`tollgate doctor --thorough` waits for it");
+        }
+        None => {}
     }
     if !thorough {
         return Finding::good("servers", format!("`{name}` can be started or reached"));
@@ -191,6 +208,12 @@ fn reachable(
         }
         Err(e) => does_not_answer(e),
     }
+}
+
+/// Whether this is the home of a demo, whose servers run with it.
+fn is_stopped_demo(stores: &Stores) -> bool {
+    let is_running = || running::all(stores.home.path()).iter().any(|gate| gate.url.is_some());
+    stores.registry.value(DEMONSTRATION).is_ok_and(|found| found.is_some()) && !is_running()
 }
 
 /// Where to find the reason.

@@ -12,7 +12,9 @@ use crate::context::{Context, Stores};
 use crate::failure::Ending;
 use crate::moment;
 use crate::output::{Out, Table};
-use crate::policy_file::{PolicySource, Severity, show_problems, unusable};
+use crate::policy_file::{
+    PolicySource, Severity, show_problems, unusable, warn_about_unknown_tools,
+};
 
 #[derive(Args)]
 pub(crate) struct PolicyShowArgs {
@@ -167,6 +169,7 @@ pub(super) fn set(args: &SetArgs, context: &Context, out: &mut Out) -> Result<En
     } else {
         out.line(format_args!("policy `{}` unchanged (version {})", set.name, set.version))?;
     }
+    warn_about_unknown_tools(&args.name, &stores, out)?;
     Ok(Ending::Yes)
 }
 
