@@ -64,6 +64,13 @@ pub(crate) struct App {
 }
 
 impl App {
+    /// The command that prints a sign-in link, for a visitor who is not signed in: paths of this machine are for
+    /// visitors on it.
+    pub(crate) fn open_command(&self) -> String {
+        let is_local = self.live.mcp_url().starts_with(self.live.issuer().as_str());
+        if is_local { self.live.command("open") } else { "tollgate open".to_owned() }
+    }
+
     pub(crate) fn new(options: Options) -> App {
         App {
             home: options.home,

@@ -21,6 +21,10 @@ pub trait Live: Send + Sync {
     fn is_demo(&self) -> bool {
         false
     }
+    /// A command of tollgate for a terminal, with the `--home` of this gate if it was started with one.
+    fn command(&self, words: &str) -> String {
+        format!("tollgate {words}")
+    }
     /// Calls a tool as the agent of the demo; waits for the response unless the call waits for a human.
     fn demo_call(&self, _server: &str, _tool: &str, _arguments: &Value, _waits: bool) {}
     /// Makes the server of the tour change the definition of its tool, or undo the change.

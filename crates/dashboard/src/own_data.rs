@@ -33,7 +33,7 @@ pub(crate) fn units(app: &App) -> Units {
 pub(crate) fn context(app: &App) -> Result<Arc<ConnectorContext>, Empty> {
     app.live
         .connectors()
-        .ok_or_else(|| Empty::new("The accounts cannot be opened.", "tollgate doctor"))
+        .ok_or_else(|| Empty::new("The accounts cannot be opened.", app.live.command("doctor")))
 }
 
 /// The last `days` days of health data, or all of it.
@@ -44,19 +44,20 @@ pub(crate) fn health(app: &App, days: Option<i32>) -> Result<Result<HealthData, 
     };
     let with_health = connectors::ALL.iter().find_map(|one| Some((one.service, one.health?)));
     let Some((service, load)): Option<(_, LoadHealth)> = with_health else {
-        return Ok(Err(Empty::new("No service has health data.", "tollgate accounts")));
+        return Ok(Err(Empty::new("No service has health data.", app.live.command("accounts"))));
     };
     let loaded = load(&ctx.records, app.now_us(), days, units(app));
     let loaded = loaded.map_err(|error| Problem::internal(error.to_string()))?;
-    Ok(loaded.ok_or_else(|| empty(&ctx, service.name, service.title)))
+    Ok(loaded.ok_or_else(|| empty(app, &ctx, service.name, service.title)))
 }
 
 /// The next step of a service without data: connect it, or sync it.
-pub(crate) fn empty(ctx: &ConnectorContext, name: &str, title: &str) -> Empty {
+pub(crate) fn empty(app: &App, ctx: &ConnectorContext, name: &str, title: &str) -> Empty {
     let is_connected = ctx.accounts.summary(name).is_ok_and(|found| found.is_some());
     if is_connected {
         let words = format!("{title} is connected, but nothing that can be shown is mirrored yet.");
-        return Empty::new(words, format!("tollgate sync {name}"));
+        return Empty::new(words, app.live.command(&format!("sync {name}")));
     }
-    Empty::new(format!("{title} is not connected."), format!("tollgate connect {name}"))
+    let command = app.live.command(&format!("connect {name}"));
+    Empty::new(format!("{title} is not connected."), command)
 }

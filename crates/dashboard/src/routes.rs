@@ -231,7 +231,7 @@ impl Router {
         let Some((session, cookie)) = visitor? else {
             return match format {
                 Format::Html => pages::sign_in::choices(app, request.headers()),
-                Format::Json => Err(pages::sign_in::needed()),
+                Format::Json => Err(pages::sign_in::needed(app)),
             };
         };
         let (route, names) = self.find(&method, path)?;

@@ -134,7 +134,7 @@ export const tests = {
     await stranger.goto(provider.authorizeUrl);
     await stranger.getByRole('heading', { name: 'Sign in to your gate' }).waitFor();
     const shown = await stranger.innerText('main');
-    assert.ok(shown.includes('tollgate open') && !shown.includes('Forwarded'), shown);
+    assert.ok(/tollgate --home \S+-demo open/.test(shown) && !shown.includes('Forwarded'), shown);
     const tab = await stranger.context().newPage();
     await tab.goto(link.trim());
     await tab.getByRole('button', { name: 'Sign in' }).click();

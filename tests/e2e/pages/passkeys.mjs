@@ -77,7 +77,7 @@ export const tests = {
   async 'the page says what is needed without script'({ windows }) {
     const page = await windows.open({ signedIn: false, baseURL: named(windows.base), javaScriptEnabled: false });
     await page.goto('/sign-in');
-    assert.match(await page.innerText('main'), /Passkeys need script.*tollgate open/s);
+    assert.match(await page.innerText('main'), /Passkeys need script.*tollgate --home \S+-demo open/s);
     assert.equal(await page.getByRole('button', { name: 'Sign in with a passkey' }).isDisabled(), true);
     await windows.close(page);
   },

@@ -6,7 +6,7 @@ export const tests = {
     for (const path of ['/', '/approvals', '/grants', '/policies', '/sign-in']) {
       const response = await page.goto(path);
       assert.equal(response.status(), 401, path);
-      assert.match(await page.innerText('main'), /tollgate open/, path);
+      assert.match(await page.innerText('main'), /tollgate --home \S+-demo open/, path);
     }
     await windows.close(page);
   },

@@ -22,7 +22,7 @@ async function signIn(windows, options) {
   await windows.close(owner);
   const page = await windows.open({ signedIn: false, ...options });
   await page.goto('/servers');
-  assert.match(await page.innerText('main, body'), /tollgate open/, 'without a session only the way in is shown');
+  assert.match(await page.innerText('main, body'), /tollgate --home \S+-demo open/, 'without a session only the way in is shown');
   await page.goto(link);
   await page.getByRole('button', { name: 'Sign in' }).click();
   await page.getByRole('heading', { name: 'Overview' }).waitFor();

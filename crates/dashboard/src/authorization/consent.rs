@@ -42,7 +42,7 @@ const POLICY_NAME_CHARS_MAX: usize = 64;
 struct WaitPage {
     refresh_seconds: u32,
     next: String,
-    command: &'static str,
+    command: String,
     icon: &'static str,
     style: &'static str,
 }
@@ -117,7 +117,7 @@ fn wait(app: &App, endpoint: &Endpoint, query: &str) -> Result<Response, Problem
     let view = WaitPage {
         refresh_seconds: if is_first { 0 } else { WAIT_SECONDS },
         next: format!("{PATH}?{query}"),
-        command: if is_local { "tollgate open" } else { "tollgate open --public" },
+        command: if is_local { app.open_command() } else { "tollgate open --public".to_owned() },
         icon: assets::ICON_PATH.as_str(),
         style: assets::STYLE_PATH.as_str(),
     };
@@ -235,7 +235,8 @@ fn decide(app: &App, request: &Request<Bytes>) -> Result<Response, Problem> {
         return Err(Problem::new(StatusCode::FORBIDDEN, words));
     }
     let form = request::form(request.headers(), request.body())?;
-    let visitor = visitor(app, request.headers())?.ok_or_else(crate::pages::sign_in::needed)?;
+    let visitor =
+        visitor(app, request.headers())?.ok_or_else(|| crate::pages::sign_in::needed(app))?;
     check_role(&visitor)?;
     let field = |name: &str| filled_in(&form, name).unwrap_or_default();
     let query = field("request");

@@ -327,6 +327,9 @@ struct DataPage {
     service: &'static str,
     title: &'static str,
     kinds: Vec<KindView>,
+    /// It fetches the records.
+    #[serde(skip)]
+    command: String,
 }
 
 /// The records of the last 30 days, by kind and day.
@@ -358,6 +361,7 @@ pub(crate) fn data(app: &App, visit: &Visit) -> Result<Response, Problem> {
         service: service.name,
         title: service.title,
         kinds,
+        command: app.live.command(&format!("sync {}", service.name)),
     };
     page(visit, &view)
 }

@@ -57,6 +57,9 @@ struct Source {
     service: &'static str,
     title: &'static str,
     lists: Vec<ListView>,
+    /// It fetches what is new.
+    #[serde(skip)]
+    command: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     empty: Option<Empty>,
 }
@@ -156,8 +159,9 @@ fn source(
         }
     }
     let (service, title) = (connector.name(), connector.title());
-    let empty = views.is_empty().then(|| own_data::empty(ctx, service, title));
-    Ok(Source { service, title, lists: views, empty })
+    let empty = views.is_empty().then(|| own_data::empty(app, ctx, service, title));
+    let command = app.live.command(&format!("sync {service}"));
+    Ok(Source { service, title, lists: views, command, empty })
 }
 
 fn list_view(

@@ -59,6 +59,9 @@ struct SignInPage {
 #[template(path = "sign_in_choices.html")]
 struct ChoicesPage {
     error: &'static str,
+    /// It prints a sign-in link.
+    #[serde(skip)]
+    command: String,
     #[serde(skip)]
     team: Option<TeamChoice>,
     #[serde(skip)]
@@ -101,10 +104,13 @@ struct SignedInPage {
     style: &'static str,
 }
 
-pub(crate) fn needed() -> Problem {
+pub(crate) fn needed(app: &App) -> Problem {
     Problem::new(
         StatusCode::UNAUTHORIZED,
-        "you are not signed in\nhint: run `tollgate open` on the machine of the gate; it prints a sign-in link",
+        format!(
+            "you are not signed in\nhint: run `{}` on the machine of the gate; it prints a sign-in link",
+            app.open_command()
+        ),
     )
 }
 
@@ -118,6 +124,7 @@ pub(crate) fn choices(app: &App, headers: &HeaderMap) -> Result<Response, Proble
     });
     let view = ChoicesPage {
         error: "you are not signed in",
+        command: app.open_command(),
         team,
         passkey: passkey_choice(app, &site, headers)?,
         icon: crate::assets::ICON_PATH.as_str(),
@@ -172,7 +179,10 @@ fn by_link(app: &App, arrival: &Arrival<'_>) -> Result<Response, Problem> {
             app,
             arrival,
             StatusCode::UNAUTHORIZED,
-            "this sign-in link was used before or has expired\nhint: run `tollgate open` for a new one",
+            &format!(
+                "this sign-in link was used before or has expired\nhint: run `{}` for a new one",
+                app.open_command()
+            ),
         )),
     }
 }

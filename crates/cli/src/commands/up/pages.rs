@@ -1,6 +1,7 @@
 //! Serves the dashboard through the gate's own port. Pages read files and databases, so they run on the
 //! runtime's blocking threads and never on those that carry calls.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,6 +28,7 @@ use tokio::sync::Semaphore;
 use crate::client_files;
 use crate::client_files::snippets::ClientSnippets;
 use crate::context::{Context, Stores, owners_zone};
+use crate::hints::word;
 use crate::output::Out;
 use crate::program::{find_program, resolved};
 use crate::server_login::page as sign_in_page;
@@ -56,6 +58,8 @@ struct LiveGate {
     /// Pages run on its blocking threads and may wait for its tasks.
     runtime: Handle,
     issuer: Issuer,
+    /// The home if it was given on the command line.
+    home_option: Option<PathBuf>,
 }
 
 /// Fetches on the main runtime, from a thread that may block.
@@ -124,6 +128,13 @@ impl Live for LiveGate {
 
     fn is_demo(&self) -> bool {
         self.demo.is_some()
+    }
+
+    fn command(&self, words: &str) -> String {
+        match &self.home_option {
+            Some(home) => format!("tollgate --home {} {words}", word(home)),
+            None => format!("tollgate {words}"),
+        }
     }
 
     fn change_demo_tool(&self) {
@@ -258,6 +269,7 @@ pub(super) fn pages(
         snippets: ClientSnippets::new(mcp_url, stores),
         runtime: Handle::current(),
         issuer: issuer.clone(),
+        home_option: context.home_option().map(PathBuf::from),
     };
     let documents = FetchedDocuments { runtime: Handle::current(), fetch: PublicFetch::default() };
     let team = ReachedTeamIssuer {

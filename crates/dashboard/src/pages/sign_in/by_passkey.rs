@@ -36,7 +36,8 @@ pub(super) fn finish(app: &App, arrival: &Arrival<'_>) -> Result<Response, Probl
 
 fn refuse(app: &App, arrival: &Arrival<'_>, words: &str) -> Response {
     let words = format!(
-        "this passkey was not accepted: {words}\nhint: load the page again, or run `tollgate open` for a sign-in link"
+        "this passkey was not accepted: {words}\nhint: load the page again, or run `{}` for a sign-in link",
+        app.open_command()
     );
     failed(app, arrival, StatusCode::UNAUTHORIZED, &words)
 }
