@@ -228,6 +228,9 @@ fn decide(id: &str, answer: &Answer, stores: &Stores, out: &mut Out) -> Result<E
     }
     warn_if_void(&decided, answer, stores, out);
     out.line(decision_text(&decided, answer))?;
+    if matches!(answer, Answer::ApproveOnce) {
+        out.say("it runs now if its client still waits, or when the agent sends it again");
+    }
     Ok(Ending::Yes)
 }
 

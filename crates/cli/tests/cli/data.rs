@@ -263,6 +263,15 @@ fn a_folder_that_is_not_a_home_is_not_purged() {
 }
 
 #[test]
+fn a_report_without_records_names_the_service_to_sync() {
+    let test = CliTest::new();
+    test.succeed(&["server", "list"]);
+    let report = test.run(&["report"]);
+    assert_eq!(report.code, 2, "{}", report.all_output());
+    assert!(report.stderr.contains("hint: run `tollgate sync whoop` first"), "{}", report.stderr);
+}
+
+#[test]
 fn a_report_is_one_private_page_without_script_or_network() {
     let test = with_cycles();
     let path = test.path("report.html");

@@ -10,7 +10,7 @@ pub enum RecordsError {
     #[error("`data.db` was locked by another process for more than {} s\nhint: wait for the other sync or export to end and try again", super::BUSY_MS_MAX / 1000)]
     Locked,
     #[error(
-        "`data.db` is damaged: {0}\nhint: nothing was written; move the file away and run `tollgate sync`, or restore a copy"
+        "`data.db` is damaged: {0}\nhint: nothing was written; move the file away and run `tollgate sync SERVICE --full`, or restore a copy"
     )]
     Corrupt(String),
     #[error(

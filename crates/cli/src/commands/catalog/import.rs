@@ -47,8 +47,9 @@ pub(super) fn run(args: &CatalogImportArgs, context: &Context, out: &mut Out) ->
         out.say(format_args!("{} older or deleted versions left out", imported.superseded));
     }
     if imported.unreadable > 0 {
+        let describe = if imported.unreadable == 1 { "describes" } else { "describe" };
         out.warn(format_args!(
-            "skipped {} that describe neither a server nor a tool",
+            "skipped {} that {describe} neither a server nor a tool",
             entries(imported.unreadable)
         ));
     }

@@ -48,8 +48,8 @@ pub(crate) fn run(args: &ReportArgs, context: &Context, out: &mut Out) -> Result
 }
 
 fn page(args: &ReportArgs, context: &Context, records: &Records) -> Result<String> {
-    let load = connectors::ALL.iter().find_map(|connector| connector.health);
-    let load = load.ok_or_else(|| anyhow!("no service has a report"))?;
+    let found = connectors::ALL.iter().find_map(|one| Some((one.name(), one.health?)));
+    let (service, load) = found.ok_or_else(|| anyhow!("no service has a report"))?;
     let shown_in = context.settings()?.shown_in;
     let units = Units {
         imperial: args.imperial || shown_in.imperial,
@@ -58,7 +58,7 @@ fn page(args: &ReportArgs, context: &Context, records: &Records) -> Result<Strin
     let days = args.days.max(SURVEY_DAYS) + BEFORE_DAYS;
     let data = load(records, context.clock.now().wall_us, Some(days), units)?;
     let data = data.ok_or_else(|| {
-        anyhow!("the mirror has no scored records\nhint: run `tollgate sync` first")
+        anyhow!("the mirror has no scored records of {service}\nhint: run `tollgate sync {service}` first")
     })?;
     insights::report::html(&data, args.days).context("cannot write the page")
 }
