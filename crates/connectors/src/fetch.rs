@@ -136,6 +136,10 @@ pub fn request(
     let (Some(_), Some(settings)) = (service.account, ctx.settings.of(service)) else {
         return Err(TokenError::NotConnected { service: service.name.to_owned() }.into());
     };
+    // Before a token is refreshed: that would fail for the same reason, in other words.
+    if let Some(refusal) = ctx.http.refusal_elsewhere(&settings.api_base) {
+        return Err(refusal.into());
+    }
     let mut request = Request::new(question.method.clone(), &settings.api_base, question.segments)
         .header("user-agent", &ctx.user_agent(service));
     for (name, value) in question.query {

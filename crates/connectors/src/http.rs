@@ -103,6 +103,11 @@ impl Http {
         self.is_loopback_only.then(|| HttpError::Pretended { host: base.host() })
     }
 
+    /// The same for a base that is not on this machine: the stand-ins of the demo are not running.
+    pub(crate) fn refusal_elsewhere(&self, base: &BaseUrl) -> Option<HttpError> {
+        self.refusal(base).filter(|_| !is_loopback(base.url()))
+    }
+
     /// Sends a request once.
     pub async fn send(&self, request: Request) -> Result<Reply, HttpError> {
         let (host, wait_max) = (request.host(), request.wait_max);

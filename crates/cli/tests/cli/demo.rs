@@ -234,6 +234,13 @@ fn commands_in_the_demo_home_use_its_sandboxes() {
     assert!(rows.contains("sync_failed") && rows.contains(sentence), "{rows}");
     let detail = checks()["api_reachable"]["detail"].as_str().unwrap().to_owned();
     assert!(detail.contains(sentence), "{detail}");
+    for (nth, tool) in [(1, "get_steam_library"), (2, "setup_spotify_oauth")] {
+        let input = lines(&[call(nth, tool, &json!({}))]);
+        let output = test.run_session(&["--home", &home, "stdio", "personal"], &input);
+        let error = &answer(&output.stdout, nth)["result"]["structuredContent"]["error"];
+        assert!(error["message"].as_str().unwrap().starts_with(sentence), "{}", output.stdout);
+        assert_eq!(error["retryable"], false, "{error}");
+    }
     let doctor = test.run(&["--home", &home, "doctor"]).stdout;
     assert!(!doctor.contains("wrong servers"), "{doctor}");
     assert!(

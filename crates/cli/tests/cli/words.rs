@@ -289,6 +289,10 @@ fn formerly_confusing_phrases_are_plain() {
     test.write("home/tollgate.toml", grant);
     let said = test.run(&["grant", "revoke", "file"]).stderr;
     assert!(said.contains("grant `file` is defined in tollgate.toml"), "{said}");
+    let again = |label: &str| test.run(&["grant", "create", label, "--server", "demo=demo"]).stderr;
+    assert!(again("file").contains("or remove that one from tollgate.toml first"));
+    test.grant("alice");
+    assert!(again("alice").contains("or `tollgate grant revoke alice` first"));
 }
 
 const POLICY_FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/commands/up/demo/policy.json");

@@ -13,7 +13,7 @@ use url::Url;
 
 use super::login_status::left_s;
 use super::problem::{Code, Problem};
-use super::response::{from_fetch, review_required};
+use super::response::{from_fetch, of_demo, review_required};
 use crate::account::{self, SignIn};
 use crate::arguments::{BadArgument, IgnoredSecret, Unused};
 use crate::fetch::FetchError;
@@ -204,6 +204,9 @@ fn prepare(
     said: Option<String>,
 ) -> Result<Prepared, Problem> {
     let (account, settings) = known(ctx, service)?;
+    if let Some(refusal) = ctx.http.refusal_elsewhere(&settings.oauth_base) {
+        return Err(of_demo(service, &refusal));
+    }
     let mut settings = settings.clone();
     let before = ctx.accounts.load(service.name).ok().flatten();
     let mut fresh = accounts::Account::new(service.name, ctx.clock.now().wall_us);

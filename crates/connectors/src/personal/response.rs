@@ -119,8 +119,18 @@ pub(crate) fn from_fetch(service: &Service, error: &FetchError) -> Problem {
             format!("the response of {} is too large", service.title),
             "request fewer items",
         ),
+        FetchError::Http(error @ (HttpError::NotRunning | HttpError::Pretended { .. })) => {
+            of_demo(service, error)
+        }
         FetchError::Http(_) => unavailable(service),
     }
+}
+
+/// In the home of a demo that is not running: a later call does not help.
+pub(super) fn of_demo(service: &Service, error: &HttpError) -> Problem {
+    let words = error.to_string();
+    let (message, hint) = words.split_once("\nhint: ").unwrap_or((&words, ""));
+    Problem::new(Code::NotConfigured, service.name, message, hint)
 }
 
 /// The service does not know the application any more.

@@ -59,6 +59,16 @@ impl Origin {
     }
 }
 
+/// How a name becomes free.
+fn freeing(kind: ObjectKind, name: &str, place: Origin) -> String {
+    match (place, kind) {
+        (Origin::File, _) => "remove that one from tollgate.toml first".to_owned(),
+        (Origin::Registry, ObjectKind::Grant) => format!("`tollgate grant revoke {name}` first"),
+        (Origin::Registry, ObjectKind::Server) => format!("`tollgate server remove {name}` first"),
+        (Origin::Registry, _) => "remove that one first".to_owned(),
+    }
+}
+
 #[derive(Debug, thiserror::Error)]
 pub enum RegistryError {
     #[error("`gate.db` was locked by another process for more than {} s\nhint: `tollgate status` shows who uses this home; try again", super::BUSY_MS_MAX / 1000)]
@@ -90,7 +100,7 @@ pub enum RegistryError {
 
     #[error("`{name}` cannot be the name of a {}\nhint: {rule}", .kind.as_str())]
     Name { kind: ObjectKind, name: String, rule: &'static str },
-    #[error("the {} `{name}` already exists in {}\nhint: choose another name, or remove that one first", .kind.as_str(), .place.as_str())]
+    #[error("the {} `{name}` already exists in {}\nhint: choose another name, or {}", .kind.as_str(), .place.as_str(), freeing(*.kind, name, *.place))]
     Exists { kind: ObjectKind, name: String, place: Origin },
     #[error("there is no {} `{name}`{near}", .kind.as_str())]
     Missing { kind: ObjectKind, name: String, near: String },
