@@ -15,6 +15,7 @@ const OURS: &[(&str, &str)] = &[
     ("captures.db", "captured arguments of calls"),
     ("data.db", "records fetched from your accounts"),
     ("exports", "files that agents exported"),
+    ("bundles", "files of servers added from bundles"),
     ("audit", "the audit log"),
     ("ledger", "the audit log"),
     ("approvals", "calls that wait for approval"),
@@ -30,8 +31,8 @@ const OURS: &[(&str, &str)] = &[
 /// What only a home has. `gate.db` goes last, so that an interrupted purge can be run again.
 const MARKS: &[&str] = &["vault.key", "gate.db", "gate.db.lock", "data.db.lock"];
 
-/// Our folders are at most this deep.
-const DEPTH_MAX: usize = 16;
+/// Our folders are at most this deep. A bundle may have 64 folders in each other.
+const DEPTH_MAX: usize = 80;
 
 /// One item that would be deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -167,4 +168,21 @@ fn write_over(path: &Path, bytes: u64) -> io::Result<()> {
 
 fn sync(folder: &Path) -> io::Result<()> {
     platform::files::sync_folder(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::OURS;
+
+    /// Parts of homes that no version since the first writes.
+    const FORMER: &[&str] = &["ledger", "approvals", "demo"];
+
+    #[test]
+    fn the_privacy_page_names_everything_in_a_home() {
+        let page = include_str!("../../../PRIVACY.md");
+        let names = OURS.iter().map(|(name, _)| *name).filter(|name| !FORMER.contains(name));
+        let missing: Vec<&str> =
+            names.filter(|name| !page.contains(&format!("| `{name}"))).collect();
+        assert!(missing.is_empty(), "PRIVACY.md does not say what {missing:?} holds");
+    }
 }

@@ -212,6 +212,10 @@ fn a_purge_lists_asks_and_deletes_everything() {
     assert!(refused.stderr.contains("disconnect"), "{}", refused.stderr);
     assert!(test.home().join("data.db").exists());
 
+    // The files of a bundle lie as deep as its author put them.
+    let deep = test.home().join("bundles/x").join("d/".repeat(60));
+    fs::create_dir_all(&deep).unwrap();
+    fs::write(deep.join("index.js"), "").unwrap();
     fs::write(test.home().join("notes.txt"), "the owner's own").unwrap();
     let printed = test.succeed(&["purge", "--yes"]);
     assert!(
