@@ -1,5 +1,9 @@
 //! The URIs of skills, and the names that policies use for them.
 
+mod frontmatter;
+
+pub use frontmatter::mismatch as frontmatter_mismatch;
+
 const SCHEME: &str = "skill";
 /// The end of the URI of every skill.
 pub const MAIN_FILE: &str = "/SKILL.md";

@@ -283,3 +283,44 @@ fn a_large_content_is_compared_by_its_digest_and_pages_are_bounded() {
     }
     assert_eq!(see("ui://s/100", "{}"), PinState::New, "fails closed");
 }
+
+#[test]
+fn the_skills_of_the_first_list_are_accepted_and_later_ones_are_new() {
+    use PinState::{Accepted, Changed, New};
+    let fixture = Fixture::new();
+    fixture.add_builtin("s");
+    let registry = &fixture.registry;
+    let uri = |name: &str| format!("skill://{name}/SKILL.md");
+    let see = |is_whole: bool, skills: &[(&str, &str)]| {
+        let skills: Vec<(String, &str)> =
+            skills.iter().map(|(name, entry)| (uri(name), *entry)).collect();
+        let skills: Vec<(&str, &str)> =
+            skills.iter().map(|(uri, entry)| (uri.as_str(), *entry)).collect();
+        registry.observe_skills("s", &skills, is_whole, NOW_US).unwrap()
+    };
+    // A page does not count as a skill, and an empty list is no first list.
+    registry.observe_content("s", "ui://s/view.html", "{}", NOW_US).unwrap();
+    assert!(see(true, &[]).is_empty());
+    assert_eq!(see(true, &[("a", "1"), ("b", "1")]), [Accepted, Accepted]);
+    assert_eq!(see(true, &[("a", "2"), ("b", "1"), ("c", "1")]), [Changed, Accepted, New]);
+    assert_eq!(see(false, &[("c", "1"), ("a", "1")]), [New, Accepted]);
+    let states: Vec<PinState> =
+        registry.content_pins("s").unwrap().into_iter().map(|pin| pin.state).collect();
+    assert_eq!(states, [Accepted, Accepted, New, Accepted]);
+    let difference = registry.content_pins("s").unwrap()[2].difference();
+    assert!(!difference.is_empty());
+    registry.accept("s", Accept::Tool(&uri("c")), "ada", NOW_US).unwrap();
+    assert_eq!(see(true, &[("c", "1"), ("c2", "1")]), [Accepted, New]);
+    assert_eq!(see(false, &[("c", "2")]), [Changed]);
+    // One that is found before the first list is not accepted, and neither is that list.
+    fixture.add_builtin("t");
+    let see = |is_whole| {
+        registry.observe_skills("t", &[("skill://a/SKILL.md", "1")], is_whole, NOW_US).unwrap()
+    };
+    assert_eq!((see(false), see(true)), (vec![New], vec![New]));
+    let many: Vec<String> = (0..1_001).map(|number| uri(&format!("{number:04}"))).collect();
+    let many: Vec<(&str, &str)> = many.iter().map(|uri| (uri.as_str(), "1")).collect();
+    fixture.add_builtin("u");
+    let states = registry.observe_skills("u", &many, true, NOW_US).unwrap();
+    assert_eq!(states.iter().filter(|state| **state == Accepted).count(), 1_000);
+}

@@ -1,6 +1,7 @@
 """A server with skills for tests: `skills.py NAME STATE`. STATE is a JSON file that is read again for every request:
 `skills` has the files of each skill by its path, `served` other texts for single URIs, `dynamic` the skills without
-digests, `unlisted` those that only `skills/get` finds. Every request is appended to STATE.log."""
+digests, `unlisted` those that only `skills/get` finds, `said` other members of the frontmatter of an entry. A `SKILL.md`
+without a frontmatter gets one. Every request is appended to STATE.log."""
 import hashlib, json, sys
 
 NAME, STATE = sys.argv[1], sys.argv[2]
@@ -12,14 +13,26 @@ def state():
         return json.load(file)
 
 
+def front_of(path):
+    return {"name": path.split("/")[-1], "description": "Skill %s of %s" % (path, NAME)}
+
+
+def texts(path, now):
+    files = dict(now["skills"][path])
+    if not files.get("SKILL.md", "---").startswith("---"):
+        head = "".join("%s: %s\n" % pair for pair in front_of(path).items())
+        files["SKILL.md"] = "---\n%s---\n%s" % (head, files["SKILL.md"])
+    return files
+
+
 def entry(path, now):
     root = "skill://" + path
-    files = now["skills"][path]
+    files = texts(path, now)
     described = [
         {"uri": root + "/" + name, "digest": "sha256:" + hashlib.sha256(text.encode()).hexdigest(), "size": len(text.encode())}
         for name, text in sorted(files.items())
     ]
-    front = {"name": path.split("/")[-1], "description": "Skill %s of %s" % (path, NAME)}
+    front = dict(front_of(path), **now.get("said", {}).get(path, {}))
     return {"uri": root + "/SKILL.md", "frontmatter": front, "resources": "dynamic" if path in now.get("dynamic", []) else described}
 
 
@@ -40,8 +53,8 @@ def result(method, params):
         return {"skill": entry(path, now)} if path in now["skills"] else None
     if method == "resources/read":
         uri = params["uri"]
-        for path, files in now["skills"].items():
-            for name, text in files.items():
+        for path in now["skills"]:
+            for name, text in texts(path, now).items():
                 if uri == "skill://%s/%s" % (path, name):
                     return {"contents": [{"uri": uri, "mimeType": "text/markdown", "text": now.get("served", {}).get(uri, text)}]}
         return {"contents": [{"uri": uri, "text": "memory of " + NAME}]} if uri == "mem://" + NAME else None

@@ -74,9 +74,11 @@ fn listed(client: &Client) -> Vec<String> {
     skills.iter().map(|skill| skill["uri"].as_str().unwrap().to_owned()).collect()
 }
 
+/// The text of a file, without the frontmatter.
 fn text(answer: &Answer) -> String {
     let text = answer.json()["result"]["contents"][0]["text"].clone();
-    text.as_str().unwrap_or_else(|| panic!("{}", answer.text())).to_owned()
+    let text = text.as_str().unwrap_or_else(|| panic!("{}", answer.text()));
+    text.rsplit("---\n").next().unwrap().to_owned()
 }
 
 fn children(answer: &Answer) -> Vec<String> {
@@ -147,7 +149,9 @@ fn the_capability_is_joined_and_modern_results_carry_caching_hints() {
             assert_eq!(result["resultType"], "complete", "{path} {method}: {result}");
             assert!(result["ttlMs"].is_u64() && result["cacheScope"] == "private", "{result}");
         }
-        assert_eq!(modern(path, "resources/read", &uri)["result"]["contents"][0]["text"], "Guide");
+        let read = modern(path, "resources/read", &uri);
+        let text = read["result"]["contents"][0]["text"].as_str().unwrap();
+        assert!(text.ends_with("---\nGuide"), "{text}");
     }
 }
 
@@ -340,4 +344,86 @@ fn a_skill_that_no_entry_names_follows_the_default() {
     assert_eq!(other.denial()["code"], "denied_by_default", "{}", other.text());
     // The policy's resources do not open the files of a skill.
     assert!(send(&client, "resources/read", "mem://docs").text().contains("memory"));
+}
+
+#[test]
+fn a_skill_that_appears_later_waits_for_the_owner_like_a_new_tool() {
+    let setup = SkillsGate::new(&allow(&json!({ "acme/*": {}, "free": { "on_change": "allow" } })));
+    let skill = |text: &str| json!({ "SKILL.md": text });
+    setup.set("docs", &json!({ "skills": { "acme/refunds": refunds("Refund") } }));
+    let (client, all) = (setup.client("/mcp/docs"), setup.client("/mcp"));
+    assert_eq!(listed(&client), [REFUNDS]);
+    let late = json!({ "acme/refunds": refunds("Refund"), "acme/late": skill("Late"), "free": skill("Free"),
+        "acme/unlisted": skill("Unlisted") });
+    setup.set("docs", &json!({ "skills": late, "unlisted": ["acme/unlisted"] }));
+    let free = "skill://free/SKILL.md";
+    for client in [&client, &all] {
+        until("the list was read again", Duration::from_mins(1), || {
+            listed(client) == [REFUNDS, free]
+        });
+        for name in ["acme/late", "acme/unlisted"] {
+            let uri = format!("skill://{name}/SKILL.md");
+            let refused = send(client, "skills/get", &uri);
+            assert!(refused.refused() && !refused.text().contains("Late"), "{}", refused.text());
+            assert!(send(client, "resources/read", &uri).refused());
+        }
+    }
+    let refused = send(&client, "resources/read", "skill://acme/late/SKILL.md");
+    assert_eq!(refused.denial()["code"], "tool_changed", "{}", refused.text());
+    assert_eq!(text(&send(&client, "resources/read", free)), "Free");
+
+    let shown = setup.gate.cli(&["server", "pins", "docs"]);
+    let words = String::from_utf8(shown.stdout).unwrap();
+    assert!(!shown.status.success(), "{words}");
+    for expected in ["skill://acme/late/SKILL.md new", "skill://acme/unlisted/SKILL.md new"] {
+        assert!(words.contains(expected), "{expected}: {words}");
+    }
+    setup.gate.run(&["server", "pins", "docs", "--accept", "skill://acme/late/SKILL.md"]);
+    assert_eq!(listed(&client), ["skill://acme/late/SKILL.md", REFUNDS, free]);
+    assert_eq!(text(&send(&client, "resources/read", "skill://acme/late/SKILL.md")), "Late");
+    assert!(send(&client, "resources/read", "skill://acme/unlisted/SKILL.md").refused());
+}
+
+#[test]
+fn the_skills_of_a_server_are_pinned_when_it_is_added() {
+    let setup = SkillsGate::new(&allow(&json!({ "*": {} })));
+    setup.set("docs", &json!({ "skills": { "first": { "SKILL.md": "First" } } }));
+    setup.gate.run(&["server", "pins", "docs", "--look"]);
+    let both = json!({ "first": { "SKILL.md": "First" }, "second": { "SKILL.md": "Second" } });
+    setup.set("docs", &json!({ "skills": both }));
+    let looked = setup.gate.cli(&["server", "pins", "docs", "--look"]);
+    let words = String::from_utf8(looked.stdout).unwrap();
+    assert!(!looked.status.success() && words.contains("skill://second/SKILL.md new"), "{words}");
+    assert_eq!(listed(&setup.client("/mcp/docs")), ["skill://first/SKILL.md"]);
+}
+
+#[test]
+fn a_skill_file_whose_frontmatter_is_not_that_of_its_entry_is_refused() {
+    let setup = SkillsGate::new(&allow(&json!({ "*": { "on_change": "allow" } })));
+    let front = |more: &str| format!("---\nname: a\ndescription: Reads\n{more}---\nDo it");
+    let said = json!({ "a": { "name": "a", "description": "Reads" } });
+    let client = setup.client("/mcp/docs");
+    let uri = "skill://a/SKILL.md";
+    for (file, is_honest) in [
+        (front(""), true),
+        (front("allowed-tools: Bash(*)\n"), false),
+        (front("description: Deletes\n"), false),
+        ("---\nname: a\ndescription: Deletes\n---\n".to_owned(), false),
+        ("---\nname: a\ndescription: &x Reads\n---\n".to_owned(), false),
+    ] {
+        setup.set("docs", &json!({ "skills": { "a": { "SKILL.md": file } }, "said": said }));
+        assert_eq!(listed(&client), [uri]);
+        let read = send(&client, "resources/read", uri);
+        if is_honest {
+            assert_eq!(text(&read), "Do it");
+        } else {
+            assert_eq!(read.denial()["code"], "digest_mismatch", "{file}: {}", read.text());
+            assert!(read.text().contains("frontmatter"), "{}", read.text());
+        }
+    }
+    let rows = setup.gate.rows();
+    let refused = rows.iter().filter(|row| row["code"] == "digest_mismatch");
+    assert_eq!(refused.count(), 4, "{rows:?}");
+    let scan = String::from_utf8(setup.gate.cli(&["scan", "docs"]).stdout).unwrap();
+    assert!(scan.contains("cannot be read in one way only"), "{scan}");
 }

@@ -402,7 +402,7 @@ pub(in crate::exchange) async fn items(
     })
 }
 
-async fn all_items(
+pub(in crate::exchange) async fn all_items(
     context: &RequestContext,
     era: Era,
     access: &ServerAccess,

@@ -10,6 +10,7 @@ use store::registry::PinState;
 
 use crate::exchange::aggregate::{self, MergedItem, join_all};
 use crate::exchange::call::{IncomingRequest, OwnedSubject, Target};
+use crate::exchange::context::RequestContext;
 use crate::exchange::in_flight::InFlightCall;
 use crate::runtime::Services;
 use crate::snapshot::ServerAccess;
@@ -17,18 +18,24 @@ use crate::upstream::lists::List;
 use crate::upstream::server::Server;
 use crate::upstream::skills::{EXTENSION, Skill, SkillFiles};
 use mcp::edit::{self, Member};
-use mcp::{Method, Named, ProtocolError};
+use mcp::{Era, Method, Named, ProtocolError};
 
-/// Reads the server's skills before a URI of a skill is judged for the first time.
+/// Reads the server's skills before they are listed, or a URI of a skill is judged, for the first time.
 pub(crate) async fn learn(
     incoming: &IncomingRequest<'_>,
     access: &ServerAccess,
     named: &Named<'_>,
 ) {
-    let Named::Resource(uri) = named else { return };
+    let is_asked = match named {
+        Named::Resource(uri) => is_skill_uri(uri),
+        _ => incoming.request.method == Method::SkillsList,
+    };
     let server = &access.server;
-    let is_asked = is_skill_uri(uri) && access.rules.is_some();
-    if is_asked && !server.skills().is_read() && server.may_offer(EXTENSION) {
+    if is_asked
+        && access.rules.is_some()
+        && !server.skills().is_read()
+        && server.may_offer(EXTENSION)
+    {
         // A server that cannot be read has no known skills, so the request is refused.
         let _ = aggregate::items(incoming, access, List::Skills).await;
     }
@@ -116,74 +123,92 @@ pub(in crate::exchange) fn unambiguous(all: Vec<MergedItem<'_>>) -> Vec<MergedIt
     all.into_iter().zip(alone).filter_map(|(item, alone)| alone.then_some(item)).collect()
 }
 
+/// Reads and pins the list of a server for the owner.
+pub(crate) async fn probe(context: &RequestContext, access: &ServerAccess) {
+    if access.server.may_offer(EXTENSION)
+        && let Err(error) = aggregate::all_items(context, Era::Modern, access, List::Skills).await
+    {
+        tracing::warn!(server = %access.server.name, %error, "cannot list the skills");
+    }
+}
+
 /// The whole list of a server.
 pub(crate) fn observe_list(services: &Services, server: &Server, items: &[String]) {
     let docs = items.iter().filter_map(|item| Doc::read(item.as_bytes(), &Bounds::ANSWER).ok());
-    let found: Vec<Skill> =
-        docs.filter_map(|doc| observed(services, server, doc.root()).ok()).collect();
-    server.note_skills(&found, true);
+    let found = docs.filter_map(|doc| valid(server, doc.root()).ok()).collect();
+    server.note_skills(&pinned(services, server, found, true), true);
 }
 
 /// A page of a list on its way to a client.
 pub(crate) fn observe_page(services: &Services, server: &Server, result: Value<'_>) {
     let entries = result.get("skills").into_iter().flat_map(Value::items);
-    let found: Vec<Skill> =
-        entries.filter_map(|entry| observed(services, server, entry).ok()).collect();
-    server.note_skills(&found, false);
+    let found = entries.filter_map(|entry| valid(server, entry).ok()).collect();
+    server.note_skills(&pinned(services, server, found, false), false);
 }
 
-fn observed(services: &Services, server: &Server, entry: Value<'_>) -> Result<Skill, &'static str> {
-    let mut skill = Skill::of(entry).inspect_err(|why| {
+fn valid(server: &Server, entry: Value<'_>) -> Result<Skill, &'static str> {
+    Skill::of(entry).inspect_err(|why| {
         tracing::warn!(server = %server.name, why, "a skill is left out: its entry is not valid");
-    })?;
-    skill.state = pin(services, server, &skill);
-    if skill.state != PinState::Accepted {
-        let (server, skill) = (&server.name, skill.name());
-        tracing::warn!(
-            server,
-            skill,
-            "a skill differs from the accepted one; see `tollgate server pins`"
-        );
-    }
-    Ok(skill)
+    })
 }
 
-/// Compares a skill with its pin. A built-in server is as trusted as the gate.
-fn pin(services: &Services, server: &Server, skill: &Skill) -> PinState {
-    if server.is_builtin() {
-        return PinState::Accepted;
-    }
-    if !server.is_registered {
-        return server.observe_page(&skill.uri, &skill.entry);
-    }
-    let now_us = services.clock.now().wall_us;
-    let state = services.registry.observe_content(&server.name, &skill.uri, &skill.entry, now_us);
-    state.unwrap_or_else(|error| {
-        tracing::error!(server = %server.name, %error, "cannot store the pin of a skill; it is held back");
-        PinState::New
-    })
+/// Compares skills with their pins. A built-in server is as trusted as the gate.
+fn pinned(
+    services: &Services,
+    server: &Server,
+    skills: Vec<Skill>,
+    is_whole_list: bool,
+) -> Vec<Skill> {
+    let entries: Vec<(&str, &str)> =
+        skills.iter().map(|skill| (skill.uri.as_str(), skill.entry.as_str())).collect();
+    let states = if server.is_builtin() {
+        vec![PinState::Accepted; skills.len()]
+    } else if server.is_registered {
+        let now_us = services.clock.now().wall_us;
+        let found = services.registry.observe_skills(&server.name, &entries, is_whole_list, now_us);
+        found.unwrap_or_else(|error| {
+            tracing::error!(server = %server.name, %error, "cannot store the pins of skills; they are held back");
+            vec![PinState::New; skills.len()]
+        })
+    } else {
+        server.observe_skills(&entries, is_whole_list)
+    };
+    let with_state = |(skill, state): (Skill, PinState)| {
+        if state != PinState::Accepted {
+            let (server, name, state) = (&server.name, skill.name(), state.as_str());
+            tracing::warn!(
+                server,
+                skill = name,
+                state,
+                "a skill is not as accepted; see `tollgate server pins`"
+            );
+        }
+        Skill { state, ..skill }
+    };
+    skills.into_iter().zip(states).map(with_state).collect()
 }
 
 /// Compares all known skills with their pins again, which the owner may have accepted.
 pub(crate) fn refresh(services: &Services, server: &Server) {
-    let book = server.skills();
-    let again = book.all().filter_map(|skill| {
-        let state = pin(services, server, skill);
-        (state != skill.state).then(|| Skill { state, ..(**skill).clone() })
-    });
-    let again: Vec<Skill> = again.collect();
-    if !again.is_empty() {
-        server.note_skills(&again, false);
+    let known: Vec<Skill> = server.skills().all().map(|skill| (**skill).clone()).collect();
+    let before: Vec<PinState> = known.iter().map(|skill| skill.state).collect();
+    let again = pinned(services, server, known, false);
+    let moved: Vec<Skill> = again
+        .into_iter()
+        .zip(before)
+        .filter_map(|(skill, before)| (skill.state != before).then_some(skill))
+        .collect();
+    if !moved.is_empty() {
+        server.note_skills(&moved, false);
     }
 }
 
 /// What a policy knows of a skill beyond its name.
 pub(crate) fn facts<'s>(services: &Services, server: &'s Server, name: &str) -> ToolFacts<'s> {
-    let known = server.skills().get(name).cloned();
-    let definition = known.map_or(Definition::Unknown, |skill| {
-        let state = pin(services, server, &skill);
-        Skill { state, ..(*skill).clone() }.definition()
-    });
+    let known = server.skills().get(name).map(|skill| (**skill).clone());
+    let again = known.map(|skill| pinned(services, server, vec![skill], false));
+    let definition = again.and_then(|again| again.first().map(Skill::definition));
+    let definition = definition.unwrap_or(Definition::Unknown);
     ToolFacts { server: Some(&server.name), definition, ..ToolFacts::default() }
 }
 
@@ -224,7 +249,7 @@ impl InFlightCall {
     fn check_entry(&self, name: &str, result: Value<'_>) -> Result<(), Denial> {
         let (services, server) = (self.context.services(), &self.peer.server);
         let entry = result.get("skill").ok_or("the result has no `skill`");
-        let skill = entry.and_then(|entry| observed(services, server, entry));
+        let skill = entry.and_then(|entry| valid(server, entry));
         let skill = skill.and_then(|skill| {
             if skill.name() == name { Ok(skill) } else { Err("it is the entry of another skill") }
         });
@@ -235,38 +260,45 @@ impl InFlightCall {
                 &format!("the entry of the skill is not valid: {why}"),
             )
         })?;
-        let is_accepted = skill.state == PinState::Accepted;
-        server.note_skills(&[skill], false);
-        if is_accepted || !self.refuses_changes(name) {
-            return Ok(());
+        let found = pinned(services, server, vec![skill], false);
+        server.note_skills(&found, false);
+        let why = match found.first().map(|skill| skill.state) {
+            Some(PinState::Accepted) => return Ok(()),
+            Some(PinState::New) => "the skill is new, and the owner has not accepted it yet",
+            _ => "the skill differs from the one that the owner accepted",
+        };
+        if self.refuses_changes(name) {
+            Err(self.held(name, Code::ToolChanged, why))
+        } else {
+            Ok(())
         }
-        Err(self.held(
-            name,
-            Code::ToolChanged,
-            "the skill differs from the one that the owner accepted",
-        ))
     }
 
     fn check_files(&self, name: &str, result: Value<'_>) -> Result<(), Denial> {
         let book = self.peer.server.skills();
-        let files = match book.get(name).map(|skill| &skill.files) {
-            Some(SkillFiles::Listed(files)) => files,
-            Some(SkillFiles::Dynamic) if !self.refuses_changes(name) => return Ok(()),
-            Some(SkillFiles::Dynamic) => {
+        let Some(skill) = book.get(name) else {
+            return Err(self.held(name, Code::DigestMismatch, "the skill is not known"));
+        };
+        let files = match &skill.files {
+            SkillFiles::Listed(files) => files,
+            SkillFiles::Dynamic if !self.refuses_changes(name) => return Ok(()),
+            SkillFiles::Dynamic => {
                 let why = "the skill publishes no digests, so its files cannot be verified";
                 return Err(self.held(name, Code::DigestMismatch, why));
             }
-            None => return Err(self.held(name, Code::DigestMismatch, "the skill is not known")),
         };
         let contents = result.get("contents").into_iter().flat_map(Value::items);
         for content in contents {
             let uri = content.get("uri").and_then(Value::as_str).unwrap_or_default();
-            let fits = files
+            let fitting = files
                 .get(&*uri)
                 .zip(bytes_of(content))
-                .is_some_and(|(digest, bytes)| digest.fits(&bytes));
-            if !fits {
+                .filter(|(digest, bytes)| digest.fits(bytes));
+            let Some((_, bytes)) = fitting else {
                 let why = "a file of the skill differs from the digest in its entry; it may have changed since the skill was listed";
+                return Err(self.held(name, Code::DigestMismatch, why));
+            };
+            if let Some(why) = skill.frontmatter_mismatch(&uri, &bytes) {
                 return Err(self.held(name, Code::DigestMismatch, why));
             }
         }

@@ -16,6 +16,7 @@ use crate::edge::http;
 use crate::edge::owner_pages::Pages;
 use crate::edge::serve::{AllowedHosts, ListenError, Listener, Remote, Tls, Workers};
 use crate::exchange::context::{Endpoint, RequestContext, Transport};
+use crate::exchange::skills;
 use crate::exchange::tool_check;
 use crate::gate::Gate;
 use crate::gate::reload::{self, ReadSettings};
@@ -241,14 +242,17 @@ impl Gate {
         Ok(Arc::new(grantee.with_lease(lease)))
     }
 
-    /// Connects to a registered server, reads its tools and compares them with the pins. The first
-    /// list ever read is pinned. Returns the names of the tools.
+    /// Connects to a registered server, reads its tools and skills and compares them with the pins. The first
+    /// lists ever read are pinned. Returns the names of the tools.
     pub async fn probe(self: &Arc<Self>, server: &str) -> Result<Vec<String>, RunError> {
         let known = self.state.snapshots.current().servers.get(server).cloned();
         let known = known.ok_or_else(|| RunError::NoServer(server.to_owned()))?;
         let access = ServerAccess::new(known, None);
         let context = self.owner_context(server, &access);
         let looked = tool_check::checked_peer(&context, &access, Era::Modern).await;
+        if looked.is_ok() {
+            skills::probe(&context, &access).await;
+        }
         self.close_everything().await;
         match looked {
             Ok(_) => Ok(access.server.pins().names()),

@@ -144,6 +144,20 @@ impl Server {
         if *first == seen { PinState::Accepted } else { PinState::Changed }
     }
 
+    /// Compares skills with those of its first list, for a server that is not in the registry.
+    pub(crate) fn observe_skills(
+        &self,
+        entries: &[(&str, &str)],
+        is_whole_list: bool,
+    ) -> Vec<PinState> {
+        let is_first = is_whole_list && self.skills().all().next().is_none();
+        let state = |(uri, entry): &(&str, &str)| {
+            let is_known = self.state().pages.contains_key(*uri);
+            if is_first || is_known { self.observe_page(uri, entry) } else { PinState::New }
+        };
+        entries.iter().map(state).collect()
+    }
+
     /// The last lines of its stderr, for the owner only.
     pub(crate) fn last_stderr(&self) -> Option<String> {
         match &self.backend {

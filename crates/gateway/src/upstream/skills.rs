@@ -4,8 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use catalog::pins::{Fingerprint, canonical_definition, fingerprint_of_bytes};
-use catalog::skills::{MAIN_FILE, is_plain, is_skill_uri, name_of, name_of_unknown};
-use policy::json::{Kind, Value};
+use catalog::skills::{
+    MAIN_FILE, frontmatter_mismatch, is_plain, is_skill_uri, name_of, name_of_unknown,
+};
+use policy::json::{Bounds, Doc, Kind, Value};
 use policy::{Definition, Subject};
 use store::registry::PinState;
 
@@ -114,6 +116,19 @@ impl Skill {
         }
     }
 
+    /// What is wrong with this file, if it is the one with the frontmatter that the entry repeats.
+    pub(crate) fn frontmatter_mismatch(&self, uri: &str, content: &[u8]) -> Option<&'static str> {
+        if uri != self.uri {
+            return None;
+        }
+        let entry = Doc::read(self.entry.as_bytes(), &Bounds::ANSWER).ok();
+        let expected = entry.as_ref().and_then(|entry| entry.root().get("frontmatter"));
+        match (std::str::from_utf8(content), expected) {
+            (Ok(text), Some(expected)) => frontmatter_mismatch(text, expected),
+            _ => Some("its `SKILL.md` is not text"),
+        }
+    }
+
     /// Whether its entry lists this file, or a file in this folder.
     pub(crate) fn lists(&self, uri: &str) -> bool {
         let SkillFiles::Listed(files) = &self.files else { return true };
@@ -199,7 +214,6 @@ impl SkillBook {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
-    use policy::json::{Bounds, Doc};
     use serde_json::json;
 
     use super::*;

@@ -19,7 +19,7 @@ mod contents;
 pub(super) mod rows;
 mod sets;
 
-pub use contents::CONTENTS_PER_SERVER_MAX;
+pub use contents::{CONTENTS_PER_SERVER_MAX, SKILLS_PER_SERVER_MAX};
 use rows::PinSummary;
 pub use sets::{OTHER_CAPABILITIES, SeenBy, ToolSets};
 

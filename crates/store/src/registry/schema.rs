@@ -33,6 +33,7 @@ const STEPS: &[&str] = &[
     include_str!("schema/12.sql"),
     include_str!("schema/13.sql"),
     include_str!("schema/14.sql"),
+    include_str!("schema/15.sql"),
 ];
 
 #[expect(clippy::cast_possible_wrap, reason = "a handful of steps")]

@@ -3,6 +3,7 @@
 use catalog::assess::{Assessment, AssessmentContext, ServerFinding, assess_with};
 use catalog::drift::{Drift, drift};
 use catalog::poison::{LookAlike, OfferedTool, Poison, inspect, inspect_text, look_alikes};
+use gateway::SkillText;
 use mcp::listed_names::fits_clients;
 use policy::json::{Bounds, Doc, Value};
 use serde_json::json;
@@ -79,10 +80,14 @@ fn other_poison(scanned: &Scanned, assessment: &Assessment) -> Vec<(String, Pois
     out
 }
 
-/// Files of skills that differ from the digest in their entry.
-pub(super) fn other_digests(report: &Report) -> Vec<&str> {
+/// Files of skills that are not what their entry says, and why.
+pub(super) fn misdescribed_files(report: &Report) -> Vec<(&str, &'static str)> {
+    let why = |file: &SkillText| {
+        let other = file.is_other.then_some("it differs from the digest in the skill's entry");
+        other.or(file.frontmatter_mismatch)
+    };
     let texts = report.scanned.offer.skill_texts.iter();
-    texts.filter(|file| file.is_other).map(|file| file.uri.as_str()).collect()
+    texts.filter_map(|file| Some((file.uri.as_str(), why(file)?))).collect()
 }
 
 pub(super) fn item_name(item: Value<'_>) -> String {
@@ -130,6 +135,10 @@ fn server(report: &Report, only: Option<&str>) -> serde_json::Value {
     let names = |texts: &[String]| -> Vec<String> {
         documents(texts).iter().map(|doc| item_name(doc.root())).collect()
     };
+    let misdescribed: Vec<serde_json::Value> = misdescribed_files(report)
+        .into_iter()
+        .map(|(uri, why)| json!({ "uri": uri, "why": why }))
+        .collect();
     let other_poison: Vec<serde_json::Value> = report
         .other_poison
         .iter()
@@ -146,7 +155,7 @@ fn server(report: &Report, only: Option<&str>) -> serde_json::Value {
         "resources": names(&report.scanned.offer.resources),
         "prompts": names(&report.scanned.offer.prompts),
         "skills": report.scanned.offer.skill_names(),
-        "skill_files_with_other_digests": other_digests(report),
+        "misdescribed_skill_files": misdescribed,
         "poisoned_elsewhere": other_poison,
         "drift": report.drift,
     })

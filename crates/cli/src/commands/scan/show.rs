@@ -9,6 +9,7 @@ use catalog::drift::{Drift, DriftKind};
 use catalog::pins::OddityKind;
 use catalog::poison::LookAlike;
 
+use super::report::misdescribed_files;
 use super::{Report, detail};
 use crate::output::{Out, Paint, Table, count, cut_end, visible};
 
@@ -99,6 +100,9 @@ fn attention_text(report: &Report, tools: &[&AssessedTool], paint: Paint) -> Str
     }
     for (what, poison) in &report.other_poison {
         text.push_str(&detail::poison(&visible(what), poison, paint));
+    }
+    for (uri, why) in misdescribed_files(report) {
+        let _ = writeln!(text, "{} {}: {why}", paint.bad("skill:"), visible(uri));
     }
     for tool in tools {
         for claim in &tool.classification.contradictions {

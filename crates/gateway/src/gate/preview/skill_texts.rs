@@ -23,6 +23,8 @@ pub struct SkillText {
     pub text: String,
     /// Whether it differs from the digest in the skill's entry.
     pub is_other: bool,
+    /// How its frontmatter differs from the one in the entry.
+    pub frontmatter_mismatch: Option<&'static str>,
 }
 
 /// The texts of the listed files. Files that are not text, or that cannot be read, are left out.
@@ -42,7 +44,9 @@ pub(super) async fn read(
             break;
         }
         let is_other = !skills.iter().any(|skill| skill.verifies(&uri, text.as_bytes()));
-        texts.push(SkillText { uri, text, is_other });
+        let frontmatter_mismatch =
+            skills.iter().find_map(|skill| skill.frontmatter_mismatch(&uri, text.as_bytes()));
+        texts.push(SkillText { uri, text, is_other, frontmatter_mismatch });
     }
     texts
 }

@@ -1,5 +1,5 @@
-//! Pinned contents: what a server returned for a URI, such as the page of an MCP App. The first content of a
-//! URI is accepted as it is; later changes are not.
+//! Pinned contents: what a server returned for a URI, such as the page of an MCP App, and the entries of skills. The
+//! first content of a URI is accepted as it is, and of skills those of the first list; later ones are not.
 
 use catalog::pins::{Fingerprint, fingerprint_of_canonical};
 use rusqlite::{Connection, OptionalExtension, Row};
@@ -10,6 +10,10 @@ use crate::registry::error::RegistryError;
 
 /// A server with more pages than this has no further ones accepted.
 pub const CONTENTS_PER_SERVER_MAX: i64 = 100;
+/// The same for skills.
+pub const SKILLS_PER_SERVER_MAX: i64 = 1_000;
+/// How the URIs of skills end.
+const IS_SKILL: &str = "uri LIKE '%/SKILL.md'";
 
 impl Registry {
     /// Compares what a server returned for a URI, in canonical form, with its pin, and stores the result.
@@ -30,7 +34,50 @@ impl Registry {
         {
             return Ok(PinState::Accepted);
         }
-        self.write_quietly(|db| put(db, server, uri, &seen, now_us))
+        self.write_quietly(|db| {
+            let room = count(db, server, &format!("NOT {IS_SKILL}"))? < CONTENTS_PER_SERVER_MAX;
+            put(db, server, uri, &seen, room.then_some(FirstSight::Accepted), now_us)
+        })
+    }
+
+    /// Compares entries of skills, given by URI and in canonical form, with their pins, and stores the result. The
+    /// first whole list of a server that names a skill is accepted; a skill that appears later is new.
+    pub fn observe_skills(
+        &self,
+        server: &str,
+        entries: &[(&str, &str)],
+        is_whole_list: bool,
+        now_us: i64,
+    ) -> Result<Vec<PinState>, RegistryError> {
+        let seen = |entry: &str| Pinned {
+            definition: storable(entry),
+            fingerprint: fingerprint_of_canonical(entry),
+        };
+        let all: Vec<(&str, Pinned)> =
+            entries.iter().map(|(uri, entry)| (*uri, seen(entry))).collect();
+        let known: Vec<Option<PinState>> = self.read(|db| {
+            let known = all.iter().map(|(uri, seen)| {
+                Ok(summary(db, server, uri)?.and_then(|known| known.settled(seen)))
+            });
+            known.collect::<Result<_, RegistryError>>()
+        })?;
+        if let Some(states) = known.into_iter().collect() {
+            return Ok(states);
+        }
+        self.write_quietly(|db| {
+            let mut pinned = count(db, server, IS_SKILL)?;
+            let first = match pinned {
+                0 if is_whole_list => FirstSight::Accepted,
+                _ => FirstSight::New,
+            };
+            let state = |(uri, seen): &(&str, Pinned)| {
+                let sight = (pinned < SKILLS_PER_SERVER_MAX).then_some(first);
+                let state = put(db, server, uri, seen, sight, now_us)?;
+                pinned += 1;
+                Ok(state)
+            };
+            all.iter().map(state).collect()
+        })
     }
 
     /// Every pin of a server: its tools, then its contents.
@@ -71,6 +118,31 @@ impl Summary {
     fn is_settled(&self) -> bool {
         self.accepted.as_ref() == Some(&self.seen)
     }
+
+    /// The state, if this content was the last one seen.
+    fn settled(&self, seen: &Pinned) -> Option<PinState> {
+        (self.seen == seen.fingerprint.as_str()).then(|| self.state())
+    }
+
+    fn state(&self) -> PinState {
+        match &self.accepted {
+            None => PinState::New,
+            Some(accepted) if *accepted == self.seen => PinState::Accepted,
+            Some(_) => PinState::Changed,
+        }
+    }
+}
+
+/// What becomes of a content that was never seen.
+#[derive(Clone, Copy)]
+enum FirstSight {
+    Accepted,
+    New,
+}
+
+fn count(db: &Connection, server: &str, which: &str) -> Result<i64, RegistryError> {
+    let count = format!("SELECT count(*) FROM content_pins WHERE server = ?1 AND {which}");
+    Ok(db.query_row(&count, [server], |r| r.get(0))?)
 }
 
 fn summary(db: &Connection, server: &str, uri: &str) -> Result<Option<Summary>, RegistryError> {
@@ -82,27 +154,30 @@ fn summary(db: &Connection, server: &str, uri: &str) -> Result<Option<Summary>, 
     Ok(select.query_row((server, uri), row).optional()?)
 }
 
+/// Without a `first` there is no room for another content.
 fn put(
     db: &Connection,
     server: &str,
     uri: &str,
     seen: &Pinned,
+    first: Option<FirstSight>,
     now_us: i64,
 ) -> Result<PinState, RegistryError> {
     let fingerprint = seen.fingerprint.as_str();
-    let Some(known) = summary(db, server, uri)? else {
-        let count = "SELECT count(*) FROM content_pins WHERE server = ?1";
-        let count: i64 = db.query_row(count, [server], |r| r.get(0))?;
-        if count >= CONTENTS_PER_SERVER_MAX {
-            return Ok(PinState::New);
-        }
+    let Some(mut known) = summary(db, server, uri)? else {
+        let Some(first) = first else { return Ok(PinState::New) };
         db.execute(
-            "INSERT INTO content_pins (server, uri, accepted, accepted_fingerprint, accepted_at_us,
-                accepted_by, seen, seen_fingerprint, first_seen_at_us, changed_at_us)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?3, ?4, ?5, ?5)",
-            (server, uri, &seen.definition, fingerprint, now_us, ACCEPTED_AT_FIRST_SIGHT),
+            "INSERT INTO content_pins (server, uri, seen, seen_fingerprint, first_seen_at_us,
+                changed_at_us) VALUES (?1, ?2, ?3, ?4, ?5, ?5)",
+            (server, uri, &seen.definition, fingerprint, now_us),
         )?;
-        return Ok(PinState::Accepted);
+        return match first {
+            FirstSight::New => Ok(PinState::New),
+            FirstSight::Accepted => {
+                take_over(db, server, uri, ACCEPTED_AT_FIRST_SIGHT, now_us)?;
+                Ok(PinState::Accepted)
+            }
+        };
     };
     if known.seen != fingerprint {
         db.execute(
@@ -110,9 +185,26 @@ fn put(
              WHERE server = ?1 AND uri = ?2",
             (server, uri, &seen.definition, fingerprint, now_us),
         )?;
+        fingerprint.clone_into(&mut known.seen);
     }
-    let is_accepted = known.accepted.as_deref() == Some(fingerprint);
-    Ok(if is_accepted { PinState::Accepted } else { PinState::Changed })
+    Ok(known.state())
+}
+
+/// Accepts a content as it was seen last.
+fn take_over(
+    db: &Connection,
+    server: &str,
+    uri: &str,
+    by: &str,
+    now_us: i64,
+) -> Result<(), RegistryError> {
+    db.execute(
+        "UPDATE content_pins SET accepted = seen, accepted_fingerprint = seen_fingerprint,
+            accepted_at_us = ?3, accepted_by = ?4
+         WHERE server = ?1 AND uri = ?2",
+        (server, uri, now_us, by),
+    )?;
+    Ok(())
 }
 
 fn pin_of(row: &Row<'_>) -> rusqlite::Result<Pin> {
@@ -121,13 +213,17 @@ fn pin_of(row: &Row<'_>) -> rusqlite::Result<Pin> {
             Fingerprint::from_hex(fingerprint).ok_or(rusqlite::Error::InvalidQuery)?;
         Ok::<_, rusqlite::Error>(Pinned { definition, fingerprint })
     };
-    let accepted = pinned(row.get(1)?, &row.get::<_, String>(2)?)?;
     let seen = pinned(row.get(3)?, &row.get::<_, String>(4)?)?;
-    let is_same = accepted.fingerprint == seen.fingerprint;
+    let fingerprint: Option<String> = row.get(2)?;
+    let known = Summary { accepted: fingerprint, seen: seen.fingerprint.to_string() };
+    let accepted = match &known.accepted {
+        Some(fingerprint) => Some(pinned(row.get(1)?, fingerprint)?),
+        None => None,
+    };
     Ok(Pin {
         tool: row.get(0)?,
-        state: if is_same { PinState::Accepted } else { PinState::Changed },
-        accepted: Some(accepted),
+        state: known.state(),
+        accepted,
         seen: Some(seen),
         first_seen_at_us: row.get(5)?,
         changed_at_us: row.get(6)?,
@@ -168,12 +264,7 @@ pub(super) fn accept(
         if is_settled {
             continue;
         }
-        db.execute(
-            "UPDATE content_pins SET accepted = seen, accepted_fingerprint = seen_fingerprint,
-                accepted_at_us = ?3, accepted_by = ?4
-             WHERE server = ?1 AND uri = ?2",
-            (server, &uri, now_us, by),
-        )?;
+        take_over(db, server, &uri, by, now_us)?;
         touched.push(uri);
     }
     Ok(is_known)
