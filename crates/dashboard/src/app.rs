@@ -188,9 +188,8 @@ impl App {
             return Ok(Arc::clone(registry));
         }
         let vault = Arc::clone(self.registry.vault());
-        let registry =
-            Registry::open(&self.home, vault, self.random.clone())?.acting_as(&actor(person));
-        let registry = Arc::new(registry);
+        let registry = Registry::open(&self.home, vault, self.random.clone())?;
+        let registry = Arc::new(registry.acting_as(&actor(person)).of_person(person));
         acting.insert(person.to_owned(), Arc::clone(&registry));
         Ok(registry)
     }

@@ -187,8 +187,12 @@ impl Router {
         let visitor = session(app, request.headers());
         let person = visitor.as_ref().ok().and_then(Option::as_ref).map(|(s, _)| s.person.clone());
         let answered = self.answer(app, request, visitor, (&path, format));
-        let response = answered
-            .unwrap_or_else(|problem| pages::problem::show(&problem, format, person.as_ref()));
+        let response = answered.unwrap_or_else(|problem| {
+            let shown = pages::problem::show(&problem, format, person.as_ref());
+            // A forged form, or one that the person may not send.
+            let is_refused = problem.status == StatusCode::FORBIDDEN;
+            if is_refused { shown.refused(format!("{path}: {}", problem.words)) } else { shown }
+        });
         Response { is_signed_in: person.is_some(), ..response }
     }
 

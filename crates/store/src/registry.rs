@@ -90,6 +90,8 @@ pub struct Registry {
     replaced: AtomicU64,
     /// The actor, for the audit rows of changes made here.
     actor: String,
+    /// The person to whom grants belong that are made here.
+    person: Option<String>,
     /// Acts of this process that are not being recorded yet.
     fresh: Mutex<HashSet<String>>,
 }
@@ -131,6 +133,7 @@ impl Registry {
             random,
             replaced: AtomicU64::new(0),
             actor: String::new(),
+            person: None,
             fresh: Mutex::default(),
         })
     }
@@ -139,6 +142,12 @@ impl Registry {
     #[must_use]
     pub fn acting_as(self, actor: &str) -> Registry {
         Registry { actor: actor.to_owned(), ..self }
+    }
+
+    /// The same for a person who signed in.
+    #[must_use]
+    pub fn of_person(self, person: &str) -> Registry {
+        Registry { person: Some(person.to_owned()), ..self }
     }
 
     pub fn vault(&self) -> &Arc<Vault> {

@@ -242,6 +242,9 @@ fn show(label: &str, stores: &Stores, out: &mut Out) -> Result<Ending> {
     for access in &grant.server_access {
         out.line(format_args!("server   {}", access_text(&grant, access, stores)))?;
     }
+    if let Some(person) = &grant.person {
+        out.line(format_args!("person   {}", visible(person)))?;
+    }
     if let Some(client) = &grant.client {
         out.line(format_args!("client   {} ({})", visible(&client.name), visible(&client.id)))?;
         out.line(format_args!("address  {}", client.audience))?;
@@ -399,6 +402,7 @@ fn grant_json(grant: &Grant, stores: &Stores) -> Value {
         "label": grant.label,
         "id": grant.id,
         "kind": grant.kind(),
+        "person": grant.person,
         "client": grant.client.as_ref().map(|client| {
             json!({ "id": client.id, "name": client.name, "audience": client.audience })
         }),

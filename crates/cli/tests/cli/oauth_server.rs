@@ -42,9 +42,31 @@ impl Owner {
 
     /// Another browser, with another client.
     pub(crate) fn sign_in_again(test: &CliTest, up: &Up) -> Owner {
+        Owner::sign_in_as(test, up, "owner")
+    }
+
+    pub(crate) fn sign_in_as(test: &CliTest, up: &Up, person: &str) -> Owner {
         let base = up.url().strip_suffix("/mcp").unwrap().to_owned();
-        let link = test.succeed(&["open", "--no-browser", "--json"]).json();
+        let link = test.succeed(&["open", "--no-browser", "--json", "--person", person]).json();
         Owner::with_link(base, text(&link, "link"))
+    }
+
+    /// Sends a form as the page with this form would.
+    pub(crate) fn send_form(&self, page: &str, to: &str, pairs: &[(&str, &str)]) -> Answer {
+        let cookie = ("Cookie", self.cookie.as_str());
+        let shown = http::ask("GET", &format!("{}{page}", self.base), &[cookie], "").body;
+        let csrf = shown.split_once("name=\"csrf\" value=\"").unwrap().1.split('"').next().unwrap();
+        let mut all = vec![("csrf", csrf)];
+        all.extend(pairs);
+        let headers = [FORM, ("Origin", self.base.as_str()), cookie];
+        http::post(&format!("{}{to}", self.base), &headers, &form(&all))
+    }
+
+    /// Adds a person and signs in as that person.
+    pub(crate) fn add_person(&self, test: &CliTest, up: &Up, name: &str, role: &str) -> Owner {
+        let added = self.send_form("/people", "/people", &[("name", name), ("role", role)]);
+        assert!(added.status < 400, "{}", added.body);
+        Owner::sign_in_as(test, up, name)
     }
 
     fn with_link(base: String, link: &str) -> Owner {

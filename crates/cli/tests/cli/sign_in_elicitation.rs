@@ -19,6 +19,14 @@ fn set_up() -> (CliTest, ProtectedServer) {
 
 /// What the owner's browser does at the page: reads it, begins, consents at the issuer, and is redirected.
 fn sign_in_at_page(page: &str, session: &str, server: &ProtectedServer) -> Answer {
+    let (back, browser) = begin_at_page(page, session, server);
+    let other = http::get(&back.replace("state=", "state=x"));
+    assert_eq!(other.status, 404, "{}", other.body);
+    http::ask("GET", &back, &[("Cookie", &browser)], "")
+}
+
+/// Everything but the redirect: its address, and the cookie of the browser that began.
+fn begin_at_page(page: &str, session: &str, server: &ProtectedServer) -> (String, String) {
     let (base, cookie) = (page.split("/servers/").next().unwrap(), ("Cookie", session));
     let shown = http::ask("GET", page, &[cookie], "");
     assert_eq!(shown.status, 200, "{}", shown.body);
@@ -33,10 +41,7 @@ fn sign_in_at_page(page: &str, session: &str, server: &ProtectedServer) -> Answe
     let browser = begun.header("set-cookie").unwrap().split(';').next().unwrap().to_owned();
     let link = begun.body.split_once("href=\"http").unwrap().1.split('"').next().unwrap();
     let link = format!("http{}", link.replace("&#38;", "&"));
-    let back = server.consent(&link).expect("a complete request");
-    let other = http::get(&back.replace("state=", "state=x"));
-    assert_eq!(other.status, 404, "{}", other.body);
-    http::ask("GET", &back, &[("Cookie", &browser)], "")
+    (server.consent(&link).expect("a complete request"), browser)
 }
 
 /// A modern call of a client that opens URLs.
@@ -251,4 +256,49 @@ fn a_page_that_is_forwarded_binds_no_account() {
     let elsewhere = [FORM, ("Origin", "https://evil.example"), cookie];
     assert_eq!(http::post(&begin, &elsewhere, &body).status, 403);
     assert_eq!(server.count("/token", "authorization_code"), 0);
+}
+
+#[test]
+fn nobody_but_the_person_of_a_grant_signs_in_for_it() {
+    let (test, server) = set_up();
+    grant(&test, "unused");
+    let up = test.up(&[]);
+    let ann = Owner::sign_in(&up);
+    let bob = ann.add_person(&test, &up, "bob", "admin");
+    let vera = ann.add_person(&test, &up, "vera", "viewer");
+    let fields = [("label", "ann"), ("server", "s"), ("policy:s", "all")];
+    let made = ann.send_form("/grants", "/grants", &fields);
+    let token = format!("tg_{}", made.body.split_once("tg_").unwrap().1);
+    let token: String =
+        token.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+    let shown = test.succeed(&["grant", "show", "ann", "--json"]).json();
+    assert_eq!(shown["person"], "owner", "{shown}");
+    let url = format!("{}/s", up.url());
+    let ask = || call(&url, &token, "echo", &json!({}));
+    let asked = ask();
+    let page = asked["result"]["inputRequests"]["sign-in"]["params"]["url"].as_str().unwrap();
+    let (path, id) = page.split_once("?grant=").unwrap();
+    let path = path.strip_prefix(&ann.base).unwrap();
+
+    // The link is forwarded: to a viewer, and to another admin.
+    assert_eq!(bob.send_form("/people", path, &[("grant", id)]).status, 403);
+    let (body, cookie) = (form(&[("csrf", "x"), ("grant", id)]), ("Cookie", vera.cookie.as_str()));
+    let headers = [FORM, ("Origin", vera.base.as_str()), cookie];
+    assert_eq!(http::post(&format!("{}{path}", ann.base), &headers, &body).status, 403);
+    eventually("both refusals are rows", || {
+        let rows = test.succeed(&["audit", "search", "--json"]).stdout;
+        rows.contains("belongs to `owner`") && rows.contains("may not do this")
+    });
+    // The redirect is forwarded: to another person, and to nobody in particular.
+    for browser in ["", bob.cookie.as_str(), "tollgate_sign_in=x"] {
+        let (back, _) = begin_at_page(page, &ann.cookie, &server);
+        let refused = http::ask("GET", &back, &[("Cookie", browser)], "");
+        assert_eq!(refused.status, 403, "{}", refused.body);
+    }
+    let rows = test.succeed(&["audit", "search", "--json"]).stdout;
+    assert!(rows.contains("this sign-in was begun in another browser"), "{rows}");
+    assert_eq!(server.count("/token", "authorization_code"), 0, "a code was sent");
+    assert_eq!(ask()["result"]["resultType"], "input_required");
+    assert_eq!(sign_in_at_page(page, &ann.cookie, &server).status, 200);
+    assert_eq!(ask()["result"]["content"][0]["text"], "echo ");
 }

@@ -95,5 +95,15 @@ fn subject(
     let found = effective.grants().iter().find(|grant| grant.id == id);
     let found = found.filter(|grant| grant.access(name).is_some());
     let found = found.ok_or_else(|| Problem::not_found("there is no such grant on this server"))?;
+    // An account that another person signs in with would answer the calls of this person's agents.
+    if let Some(person) = found.person.as_deref().filter(|person| *person != visit.person.name) {
+        return Err(Problem::new(
+            StatusCode::FORBIDDEN,
+            format!(
+                "grant `{}` belongs to `{person}`, who alone can sign in for it here\nhint: on the machine of the gate, `tollgate server sign-in {name} --grant {}` works, too",
+                found.label, found.label
+            ),
+        ));
+    }
     Ok((server.clone(), Some(found.clone())))
 }

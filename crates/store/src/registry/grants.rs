@@ -36,6 +36,8 @@ pub struct Grant {
     pub operator: bool,
     /// The client that signed in for it, if the owner made the grant by consent.
     pub client: Option<GrantClient>,
+    /// Who consented, or made it in the dashboard. None if it was made on the machine of the gate.
+    pub person: Option<String>,
     pub origin: Origin,
 }
 
@@ -179,9 +181,9 @@ impl Registry {
                 return Err(taken(ObjectKind::Grant, &new.label, Origin::Registry));
             }
             db.execute(
-                "INSERT INTO grants (id, label, created_at_us, expires_at_us, operator)
-                 VALUES (?1, ?2, ?3, ?4, ?5)",
-                (&id, &new.label, now_us, new.expires_at_us, operator),
+                "INSERT INTO grants (id, label, created_at_us, expires_at_us, operator, person)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                (&id, &new.label, now_us, new.expires_at_us, operator, &self.person),
             )?;
             put_server_access(db, &id, &new.server_access, file)?;
             put_token(db, &id, &token, now_us)?;

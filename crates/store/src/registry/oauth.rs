@@ -112,9 +112,9 @@ impl Registry {
             let label = free_label(db, &new.label_base, file)?;
             check_label(&label)?;
             db.execute(
-                "INSERT INTO grants (id, label, created_at_us, expires_at_us)
-                 VALUES (?1, ?2, ?3, ?4)",
-                (&id, &label, now_us, new.expires_at_us),
+                "INSERT INTO grants (id, label, created_at_us, expires_at_us, person)
+                 VALUES (?1, ?2, ?3, ?4, ?5)",
+                (&id, &label, now_us, new.expires_at_us, &self.person),
             )?;
             grants::put_server_access(db, &id, &new.server_access, file)?;
             db.execute(

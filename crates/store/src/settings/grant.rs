@@ -46,6 +46,7 @@ pub(super) fn read(
             .unwrap_or_default(),
         operator: section.flag("operator", problems).unwrap_or_default(),
         client: None,
+        person: None,
         origin: Origin::File,
     })
 }

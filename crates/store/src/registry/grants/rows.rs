@@ -14,7 +14,7 @@ pub(crate) fn all(db: &Connection) -> Result<Vec<Grant>, RegistryError> {
     let mut tokens = tokens(db)?;
     let mut select = db.prepare_cached(
         "SELECT g.id, g.label, g.created_at_us, g.expires_at_us, g.expired_at_us, g.revoked_at_us,
-                g.prefix, g.operator, s.client_id, s.client_name, s.audience
+                g.prefix, g.operator, s.client_id, s.client_name, s.audience, g.person
          FROM grants g LEFT JOIN oauth_sign_ins s ON s.grant_id = g.id
          ORDER BY g.label, g.created_at_us, g.id",
     )?;
@@ -68,6 +68,7 @@ fn grant_of(row: &Row<'_>) -> rusqlite::Result<Grant> {
         tokens: Vec::new(),
         prefix: Prefix::parse(&row.get::<_, String>(6)?).unwrap_or_default(),
         client,
+        person: row.get(11)?,
         origin: Origin::Registry,
     })
 }
