@@ -142,6 +142,10 @@ fn private_folder(path: &Path) -> Result<()> {
 }
 
 fn entries(zip: &mut ZipArchive<BufReader<File>>) -> Result<Vec<BundleEntry>> {
+    // The reader keeps one file of each name; another program could run another one.
+    if zip.has_duplicate_names() {
+        bail!("a name is in it twice");
+    }
     if zip.len() > FILES_MAX {
         bail!("it has more than {FILES_MAX} files");
     }

@@ -2,6 +2,22 @@
 broken in one way."""
 import json, stat, sys, zipfile
 
+# A server in a shell, as small as a compiled one could be.
+PROGRAM = r'''#!/bin/sh
+while IFS= read -r line; do
+  id=$(printf '%s' "$line" | sed -n 's/.*"id":\("[^"]*"\|[0-9]*\).*/\1/p')
+  version=$(printf '%s' "$line" | sed -n 's/.*"protocolVersion":"\([^"]*\)".*/\1/p')
+  case "$line" in
+    *'"method":"initialize"'*) result='{"protocolVersion":"'$version'","capabilities":{"tools":{}},"serverInfo":{"name":"b","version":"1"}}' ;;
+    *'"method":"tools/list"'*) result='{"tools":[{"name":"where","inputSchema":{"type":"object"}}]}' ;;
+    *'"method":"tools/call"'*) result='{"content":[{"type":"text","text":"'$(basename "$PWD")' '$1'"}]}' ;;
+    *'"id"'*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}\n' "$id"; continue ;;
+    *) continue ;;
+  esac
+  printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$result"
+done
+'''
+
 SERVER = '''import json, os, sys
 for line in sys.stdin:
     message = json.loads(line)
@@ -49,7 +65,12 @@ def manifest(**changes):
 kind, path = sys.argv[1], sys.argv[2]
 files = [("manifest.json", manifest()), ("server/main.py", SERVER), ("server/lib/x.txt", "x")]
 server = json.loads(manifest())["server"]
-if kind == "no_manifest":
+if kind in ("binary", "binary-command"):
+    launch = {"command": "${__dirname}/bin/server", "args": ["${user_config.max}"]}
+    server = {"type": "binary", "entry_point": "bin/server", "mcp_config": launch if kind == "binary-command" else None}
+    config = {"max": {"type": "number", "default": 10}}
+    files = [("manifest.json", manifest(name=kind, server=server, user_config=config)), ("bin/server", PROGRAM), ("bin/other", "x")]
+elif kind == "no_manifest":
     files = files[1:]
 elif kind == "bad_json":
     files[0] = ("manifest.json", "{")
@@ -80,6 +101,21 @@ elif kind == "backslash":
     files.append(("server\\..\\..\\evil.txt", "evil"))
 elif kind == "twice":
     files.append(("SERVER/main.py", "evil"))
+elif kind == "same_name":
+    files.append(("server/main.py", "evil"))
+elif kind == "two_manifests":
+    files.append(("manifest.json", manifest(name="other")))
+elif kind == "drive":
+    files.append(("C:/evil.txt", "evil"))
+elif kind == "below_a_link":
+    files.append(("server/link/evil.txt", "evil"))
+elif kind == "deep":
+    files.append(("a/" * 100 + "x", "x"))
+elif kind == "long_name":
+    files.append(("a" * 2_000, "x"))
+elif kind == "many_settings":
+    config = {"k%d" % n: {"type": "string"} for n in range(101)}
+    files[0] = ("manifest.json", manifest(user_config=config))
 elif kind == "below_a_file":
     files.append(("server/main.py/x", "evil"))
 elif kind == "many":
@@ -93,7 +129,7 @@ with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as bundle:
         info.compress_type = zipfile.ZIP_DEFLATED
         info.external_attr = (stat.S_IFREG | 0o644) << 16
         bundle.writestr(info, text)
-    if kind == "link":
+    if kind in ("link", "below_a_link"):
         info = zipfile.ZipInfo("server/link")
         info.external_attr = (stat.S_IFLNK | 0o777) << 16
         bundle.writestr(info, "/etc/passwd")

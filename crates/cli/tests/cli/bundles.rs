@@ -5,7 +5,10 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
+use serde_json::json;
+
 use crate::cli_test::{CliTest, files_below};
+use crate::http;
 
 const WRITER: &str = include_str!("bundles.py");
 
@@ -49,6 +52,35 @@ fn a_bundle_is_unpacked_run_with_its_settings_and_removed() {
 }
 
 #[test]
+fn a_client_is_served_by_a_binary_bundle() {
+    for (kind, expected) in [("binary", "binary "), ("binary-command", "binary-command 10")] {
+        let test = CliTest::new();
+        let path = bundle(&test, kind);
+        let added = test.succeed(&["server", "add", &path, "--yes"]);
+        assert!(added.stdout.contains(", 1 tool"), "{}", added.all_output());
+        let folder = test.home().join("bundles").join(kind);
+        let mode =
+            |path: &str| fs::metadata(folder.join(path)).unwrap().permissions().mode() & 0o777;
+        assert_eq!(
+            (mode("bin/server"), mode("bin/other")),
+            (0o700, 0o600),
+            "only the program runs"
+        );
+        let policy = test.write("all.json", r#"{ "version": "1", "default": "allow" }"#);
+        test.succeed(&["policy", "set", "all", &policy]);
+        let server = format!("{kind}=all");
+        let grant = test.succeed(&["grant", "create", "agent", "--server", &server, "--json"]);
+        let up = test.up(&[]);
+        let (url, token) = (format!("{}/{kind}", up.url()), grant.json()["token"].clone());
+        let answer = http::call(&url, token.as_str().unwrap(), "where", &json!({})).json();
+        assert_eq!(answer["result"]["content"][0]["text"], expected, "{answer}");
+        drop(up);
+        test.succeed(&["server", "remove", kind]);
+        assert!(!folder.exists());
+    }
+}
+
+#[test]
 fn hostile_and_broken_bundles_are_refused_and_leave_nothing() {
     for (kind, words) in [
         ("not_a_zip", "not a ZIP"),
@@ -66,6 +98,13 @@ fn hostile_and_broken_bundles_are_refused_and_leave_nothing() {
         ("absolute", "leads out"),
         ("backslash", "`\\`"),
         ("twice", "twice"),
+        ("same_name", "a name is in it twice"),
+        ("two_manifests", "a name is in it twice"),
+        ("drive", "`:`"),
+        ("below_a_link", "link or a special file"),
+        ("deep", "folders deep"),
+        ("long_name", "too long"),
+        ("many_settings", "100 settings"),
         ("below_a_file", "below a file"),
         ("many", "50000 files"),
         ("huge_manifest", "manifest"),
