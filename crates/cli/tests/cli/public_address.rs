@@ -118,20 +118,58 @@ fn the_doctor_walks_the_way_of_each_client_through_tls_and_names_each_mistake() 
         ("no_resource", 2, "oauth-protected-resource/mcp answers with status 404", "/.well-known/"),
         ("no_metadata", 3, "oauth-authorization-server answers with status 404", "/.well-known/"),
         ("page_for_metadata", 3, "is not JSON: something else answers", "/.well-known/"),
-        ("no_registration", 5, "/register answers with status 405", "POST requests with JSON"),
-        ("login_of_its_own", 6, "/authorize answers with status 302", "login of its own"),
-        ("no_token", 7, "/token answers with status 403", "POST requests with forms"),
+        ("guarded_well_known", 2, "answers with status 401", "without a guard of its own"),
+        ("wrong_resource", 2, "the gate calls itself `https://gate.example/`", "public_url"),
+        ("wrong_issuer", 3, "`issuer` of the authorization server is", "public_url"),
+        ("plain_endpoints", 3, "`token_endpoint` of the authorization server is", "public_url"),
+        ("no_pkce", 3, "`code_challenge_methods_supported` of", "public_url"),
+        ("no_way_to_be_known", 4, "/register answers with status 403", "POST requests with JSON"),
+        (
+            "login_everywhere",
+            1,
+            "without the header `WWW-Authenticate`",
+            "without a guard of its own",
+        ),
+        ("no_route", 5, "/authorize answers with status 404", "login of its own"),
+        ("login_of_its_own", 5, "/authorize answers with status 302", "login of its own"),
+        ("no_token", 6, "/token answers with status 403", "POST requests with forms"),
     ] {
         proxy.tell(&format!("fault {fault}"));
         let walk = proxy.doctor(&test, ORIGIN);
         assert_eq!(walk.code, 1, "{fault}: {}", walk.all_output());
         let findings = walk.json();
         let said = told(&findings, "Claude Code");
-        assert!(said.starts_with(&format!("wrong stops at step {step} of 7")), "{fault}: {said}");
+        assert!(said.starts_with(&format!("wrong stops at step {step} of 6")), "{fault}: {said}");
         assert!(said.contains(words) && said.contains(fix), "{fault}: {said}");
         for client in CLIENTS {
             assert_eq!(finding(&findings, client)["health"], "wrong", "{fault}: {findings}");
         }
+    }
+    // What only some clients need stops only those.
+    for (fault, stopped, words) in [
+        ("no_app_schemes", &["Cursor"][..], "/authorize answers with status 403"),
+        ("no_offline_access", &["ChatGPT"], "offline_access"),
+        // Clients with a metadata document need no registration, and register where documents are not taken.
+        ("closed_registration", &["Cursor"], "/register answers with status 403"),
+        ("no_registration", &["Cursor"], "/register answers with status 405"),
+        ("no_documents", &[], "-"),
+    ] {
+        proxy.tell(&format!("fault {fault}"));
+        let findings = proxy.doctor(&test, ORIGIN).json();
+        for client in CLIENTS {
+            let said = told(&findings, client);
+            let expected = if stopped.contains(&client) { "wrong" } else { "good" };
+            assert!(said.starts_with(expected), "{fault}: {said}");
+            assert_eq!(said.contains(words), expected == "wrong", "{fault}: {said}");
+        }
+    }
+    for (fault, words) in [
+        ("login_everywhere", "not the gate that answers"),
+        ("other_host", "the gate does not know this host name"),
+    ] {
+        proxy.tell(&format!("fault {fault}"));
+        let said = told(&proxy.doctor(&test, ORIGIN).json(), "dashboard");
+        assert!(said.starts_with("careful") && said.contains(words), "{said}");
     }
     // Everything works, and the dashboard is open to the world.
     proxy.tell("fault host_of_the_gate");

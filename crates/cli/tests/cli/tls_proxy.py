@@ -6,6 +6,11 @@ state = {"port": 0, "fault": "none"}
 # Answers of the proxy itself: path prefix to status, for requests without a token.
 OWN = {
     "guarded": ("/mcp", 403),
+    "guarded_well_known": ("/.well-known/", 401),
+    "closed_registration": ("/register", 403),
+    "no_way_to_be_known": ("/register", 403),
+    "login_everywhere": ("/", 401),
+    "no_route": ("/authorize", 404),
     "redirected": ("/mcp", 302),
     "no_well_known": ("/.well-known/", 404),
     "no_resource": ("/.well-known/oauth-protected-resource", 404),
@@ -37,7 +42,9 @@ class Proxy(http.server.BaseHTTPRequestHandler):
         if prefix and self.path.startswith(prefix):
             kind = [("Content-Type", "text/html"), ("Location", "https://login.example/")]
             return self.answer(status, kind, b"<p>an answer of the proxy</p>")
-        headers = {name: value for name, value in self.headers.items() if name.lower() != "connection"}
+        if fault == "no_app_schemes" and "redirect_uri=cursor" in self.path:
+            return self.answer(403, [("Content-Type", "text/html")], b"<p>blocked by a rule</p>")
+        headers = {name.title(): value for name, value in self.headers.items() if name.lower() != "connection"}
         if fault == "host_of_the_gate":
             headers["Host"] = f"127.0.0.1:{state['port']}"
         if fault == "other_host":
@@ -49,6 +56,18 @@ class Proxy(http.server.BaseHTTPRequestHandler):
         drop = {"transfer-encoding", "content-length", "connection"}
         if fault == "no_challenge":
             drop.add("www-authenticate")
+        if fault == "wrong_issuer" and self.path.startswith("/.well-known/oauth-authorization-server"):
+            text = text.replace(b'"issuer":"https://gate.example"', b'"issuer":"https://inside.example"')
+        if fault == "wrong_resource" and self.path.startswith("/.well-known/oauth-protected-resource"):
+            text = text.replace(b"https://gate.example/mcp", b"https://gate.example/")
+        if fault == "plain_endpoints" and self.path.startswith("/.well-known/oauth-authorization-server"):
+            text = text.replace(b"https://gate.example/token", b"http://gate.example/token")
+        if fault == "no_pkce" and self.path.startswith("/.well-known/oauth-authorization-server"):
+            text = text.replace(b"code_challenge_methods_supported", b"x_methods_supported")
+        if fault in ("no_documents", "no_way_to_be_known") and self.path.startswith("/.well-known/oauth-authorization-server"):
+            text = text.replace(b'"client_id_metadata_document_supported":true', b'"x":true')
+        if fault == "no_offline_access" and self.path.startswith("/.well-known/oauth-authorization-server"):
+            text = text.replace(b'"offline_access"', b'"other"')
         kept = [(name, value) for name, value in reply.getheaders() if name.lower() not in drop]
         to.close()
         return self.answer(reply.status, kept, text)

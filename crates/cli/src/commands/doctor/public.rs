@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use connectors::http::{BaseUrl, Http, Reply, Request};
 use http::Method;
 use oauth::client::address::is_private;
+use oauth::client::registration::CLIENT_DOCUMENT_PATH;
 use oauth::server::Issuer;
 use serde_json::{Value, json};
 
@@ -120,14 +121,19 @@ impl Walk {
             metadata.as_ref().map_err(Clone::clone).and_then(|m| self.metadata(m)),
         );
         let known = metadata.unwrap_or_default();
-        note(SignInStep::Documents, documents(&known));
         note(SignInStep::OfflineAccess, offline_access(&known));
-        let client = self.register().await;
-        note(SignInStep::Registration, client.as_ref().map(|_| ()).map_err(Clone::clone));
-        let client = client.unwrap_or_default();
-        note(SignInStep::Token, self.token(&client).await);
+        let registered = self.register().await;
+        // A client with a document is known by the address of the document.
+        let by_document = self.issuer.at(CLIENT_DOCUMENT_PATH);
+        let id = registered.as_ref().unwrap_or(&by_document);
+        note(SignInStep::Token, self.token(id).await);
         for one in CLIENTS {
-            note_for(Some(one.name), SignInStep::Authorize, self.authorize(&client, one).await);
+            let has_id = match &registered {
+                Err(fault) if !(one.has_document && takes_documents(&known)) => Err(fault.clone()),
+                _ => Ok(()),
+            };
+            note_for(Some(one.name), SignInStep::Registration, has_id);
+            note_for(Some(one.name), SignInStep::Authorize, self.authorize(id, one).await);
         }
         faults
     }
@@ -352,6 +358,18 @@ impl Walk {
             Ok(_) if !self.issuer.is_https() => {
                 Finding::good("dashboard", "served on this machine only")
             }
+            Ok(reply) if !host_hint(&reply).is_empty() => {
+                let words = format!("cannot be checked{}", host_hint(&reply));
+                Finding::careful("dashboard", words, self.address_mend())
+            }
+            Ok(reply) if !is_of_the_gate(&reply) => Finding::careful(
+                "dashboard",
+                format!(
+                    "cannot be checked: /grants answers with status {}, and it is not the gate that answers",
+                    reply.status
+                ),
+                "the proxy has a guard of its own, which clients cannot pass; take it off for this name",
+            ),
             Ok(reply) => Finding::wrong(
                 "dashboard",
                 format!(
@@ -364,15 +382,18 @@ impl Walk {
     }
 }
 
-fn documents(metadata: &Value) -> Result<(), (String, String)> {
+/// Whether a client may be known by its metadata document. Others register.
+fn takes_documents(metadata: &Value) -> bool {
     let is_supported =
         metadata.get("client_id_metadata_document_supported") == Some(&Value::Bool(true));
     let methods = metadata.get("token_endpoint_auth_methods_supported").and_then(Value::as_array);
-    let has_none = methods.is_some_and(|methods| methods.iter().any(|method| method == "none"));
-    if is_supported && has_none {
-        return Ok(());
-    }
-    Err(("client metadata documents are not offered".to_owned(), "use a newer tollgate".to_owned()))
+    is_supported && methods.is_some_and(|methods| methods.iter().any(|method| method == "none"))
+}
+
+/// The pages of the gate say whose they are, and it has no other way to ask for a sign-in.
+fn is_of_the_gate(reply: &Reply) -> bool {
+    reply.header("www-authenticate").is_none()
+        && String::from_utf8_lossy(&reply.body).contains("tollgate")
 }
 
 fn offline_access(metadata: &Value) -> Result<(), (String, String)> {

@@ -9,20 +9,19 @@ pub(super) enum SignInStep {
     Resource,
     Metadata,
     OfflineAccess,
-    Documents,
+    /// The client gets an id: from its metadata document, or by registration.
     Registration,
     Authorize,
     Token,
 }
 
 impl SignInStep {
-    const ALL: [SignInStep; 9] = [
+    const ALL: [SignInStep; 8] = [
         SignInStep::Internet,
         SignInStep::Challenge,
         SignInStep::Resource,
         SignInStep::Metadata,
         SignInStep::OfflineAccess,
-        SignInStep::Documents,
         SignInStep::Registration,
         SignInStep::Authorize,
         SignInStep::Token,
@@ -30,8 +29,7 @@ impl SignInStep {
 
     /// Whether only some clients take it.
     fn is_optional(self) -> bool {
-        use SignInStep::{Documents, Internet, OfflineAccess};
-        matches!(self, Internet | OfflineAccess | Documents)
+        matches!(self, SignInStep::Internet | SignInStep::OfflineAccess)
     }
 }
 
@@ -42,6 +40,8 @@ pub(super) struct SignInClient {
     pub(super) registered: &'static str,
     pub(super) redirect: &'static str,
     optional: &'static [SignInStep],
+    /// Whether it has a metadata document, and registers only where those are not taken.
+    pub(super) has_document: bool,
 }
 
 impl SignInClient {
@@ -57,30 +57,35 @@ pub(super) const CLIENTS: &[SignInClient] = &[
         name: "claude.ai",
         registered: "https://claude.ai/api/mcp/auth_callback",
         redirect: "https://claude.ai/api/mcp/auth_callback",
-        optional: &[SignInStep::Internet, SignInStep::Documents],
+        optional: &[SignInStep::Internet],
+        has_document: true,
     },
     SignInClient {
         name: "ChatGPT",
         registered: "https://chatgpt.com/connector_platform_oauth_redirect",
         redirect: "https://chatgpt.com/connector_platform_oauth_redirect",
-        optional: &[SignInStep::Internet, SignInStep::OfflineAccess, SignInStep::Documents],
+        optional: &[SignInStep::Internet, SignInStep::OfflineAccess],
+        has_document: true,
     },
     SignInClient {
         name: "VS Code",
         registered: "http://127.0.0.1/",
         redirect: "http://127.0.0.1:33418/",
-        optional: &[SignInStep::Documents],
+        optional: &[],
+        has_document: true,
     },
     SignInClient {
         name: "Cursor",
         registered: "cursor://anysphere.cursor-mcp/oauth/callback",
         redirect: "cursor://anysphere.cursor-mcp/oauth/callback",
         optional: &[],
+        has_document: false,
     },
     SignInClient {
         name: "Claude Code",
         registered: "http://localhost/callback",
         redirect: "http://localhost:54545/callback",
-        optional: &[SignInStep::Documents],
+        optional: &[],
+        has_document: true,
     },
 ];
