@@ -26,6 +26,8 @@ impl ClientKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KnownServer {
     pub name: &'static str,
+    /// Its address, if it has only one.
+    pub url: Option<&'static str>,
     /// A host, or the end of one if it begins with a dot.
     pub hosts: &'static [&'static str],
     pub client: ClientKind,
@@ -47,6 +49,7 @@ const fn own(
 ) -> KnownServer {
     KnownServer {
         name,
+        url: None,
         hosts,
         client: ClientKind::Own,
         make_client: Some(make_client),
@@ -56,9 +59,14 @@ const fn own(
     }
 }
 
-const fn automatic(name: &'static str, hosts: &'static [&'static str]) -> KnownServer {
+const fn automatic(
+    name: &'static str,
+    url: &'static str,
+    hosts: &'static [&'static str],
+) -> KnownServer {
     KnownServer {
         name,
+        url: Some(url),
         hosts,
         client: ClientKind::Automatic,
         make_client: None,
@@ -69,22 +77,29 @@ const fn automatic(name: &'static str, hosts: &'static [&'static str]) -> KnownS
 }
 
 pub const ALL: &[KnownServer] = &[
-    own(
-        "GitHub",
-        &["api.githubcopilot.com"],
-        "https://github.com/settings/developers",
-        "a personal access token in `--header Authorization` works, too",
-    ),
     KnownServer {
+        url: Some("https://api.githubcopilot.com/mcp/"),
+        ..own(
+            "GitHub",
+            &["api.githubcopilot.com"],
+            "https://github.com/settings/developers",
+            "a personal access token in `--header Authorization` works, too",
+        )
+    },
+    KnownServer {
+        url: Some("https://mcp.slack.com/mcp"),
         needs_scopes: true,
         ..own("Slack", &["mcp.slack.com"], "https://api.slack.com/apps", "")
     },
-    own(
-        "Figma",
-        &["mcp.figma.com"],
-        "https://www.figma.com/developers/apps",
-        "it offers registration, but refuses clients that it does not list",
-    ),
+    KnownServer {
+        url: Some("https://mcp.figma.com/mcp"),
+        ..own(
+            "Figma",
+            &["mcp.figma.com"],
+            "https://www.figma.com/developers/apps",
+            "it offers registration, but refuses clients that it does not list",
+        )
+    },
     own(
         "Google Workspace",
         &[".googleapis.com", ".google.com"],
@@ -100,28 +115,46 @@ pub const ALL: &[KnownServer] = &[
             "`--resource VALUE` sends the application ID URI where it is required",
         )
     },
-    own("HubSpot", &["mcp.hubspot.com"], "https://developers.hubspot.com/", ""),
+    KnownServer {
+        url: Some("https://mcp.hubspot.com"),
+        ..own("HubSpot", &["mcp.hubspot.com"], "https://developers.hubspot.com/", "")
+    },
     own("Salesforce", &[".salesforce.com"], "https://developer.salesforce.com/", ""),
     KnownServer {
-        note: "the address is https://mcp.atlassian.com/v1/mcp/authv2; a login is for one site, and an admin may have to allow the callback address",
-        ..automatic("Atlassian", &["mcp.atlassian.com"])
+        note: "a login is for one site, and an admin may have to allow the callback address",
+        ..automatic("Atlassian", "https://mcp.atlassian.com/v1/mcp/authv2", &["mcp.atlassian.com"])
     },
-    automatic("Linear", &["mcp.linear.app"]),
-    automatic("Notion", &["mcp.notion.com"]),
-    automatic("Sentry", &["mcp.sentry.dev"]),
-    automatic("Stripe", &["mcp.stripe.com"]),
-    automatic("Cloudflare", &[".mcp.cloudflare.com"]),
-    automatic("Vercel", &["mcp.vercel.com"]),
+    automatic("Linear", "https://mcp.linear.app/mcp", &["mcp.linear.app"]),
+    automatic("Notion", "https://mcp.notion.com/mcp", &["mcp.notion.com"]),
+    automatic("Sentry", "https://mcp.sentry.dev/mcp", &["mcp.sentry.dev"]),
+    automatic("Stripe", "https://mcp.stripe.com", &["mcp.stripe.com"]),
+    automatic(
+        "Cloudflare",
+        "https://mcp.cloudflare.com/mcp",
+        &["mcp.cloudflare.com", ".mcp.cloudflare.com"],
+    ),
+    automatic("Vercel", "https://mcp.vercel.com", &["mcp.vercel.com"]),
     KnownServer {
         note: "a login that is not used for some hours may end",
-        ..automatic("Miro", &["mcp.miro.com"])
+        ..automatic("Miro", "https://mcp.miro.com/", &["mcp.miro.com"])
     },
-    automatic("Granola", &["mcp.granola.ai"]),
-    automatic("PostHog", &["mcp.posthog.com"]),
-    automatic("Airtable", &["mcp.airtable.com"]),
-    KnownServer { client: ClientKind::Document, ..automatic("Expo", &["mcp.expo.dev"]) },
-    KnownServer { client: ClientKind::Document, ..automatic("Lovable", &["mcp.lovable.dev"]) },
+    automatic("Granola", "https://mcp.granola.ai/mcp", &["mcp.granola.ai"]),
+    automatic("PostHog", "https://mcp.posthog.com/mcp", &["mcp.posthog.com"]),
+    automatic("Airtable", "https://mcp.airtable.com/mcp", &["mcp.airtable.com"]),
+    KnownServer {
+        client: ClientKind::Document,
+        ..automatic("Expo", "https://mcp.expo.dev/mcp", &["mcp.expo.dev"])
+    },
+    KnownServer {
+        client: ClientKind::Document,
+        ..automatic("Lovable", "https://mcp.lovable.dev", &["mcp.lovable.dev"])
+    },
 ];
+
+/// The server of a name, in any case.
+pub fn named(name: &str) -> Option<&'static KnownServer> {
+    ALL.iter().find(|server| server.name.eq_ignore_ascii_case(name))
+}
 
 /// The server at a host.
 pub fn at_host(host: &str) -> Option<&'static KnownServer> {
@@ -187,6 +220,10 @@ mod tests {
                 server.make_client.is_some(),
                 "{server:?}"
             );
+            let host = server.url.and_then(|url| url.strip_prefix("https://")?.split('/').next());
+            let found = host.and_then(at_host).map(|server| server.name);
+            assert_eq!(found, server.url.map(|_| server.name), "{server:?}");
+            assert_eq!(named(&server.name.to_uppercase()), Some(server));
             assert!(
                 server.hosts.iter().all(|host| *host == host.to_ascii_lowercase()),
                 "{server:?}"

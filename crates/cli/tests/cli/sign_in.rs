@@ -143,6 +143,25 @@ fn the_known_servers_are_listed_with_the_client_that_they_take() {
     assert_eq!(of("Slack")["needs_scopes"], true);
     assert_eq!(of("Linear")["client"], "automatic");
     assert!(test.succeed(&["server", "known"]).stdout.contains("*.dynamics.com"));
+
+    // One with an address is added by its name alone.
+    for row in known.as_array().unwrap() {
+        let name = row["name"].as_str().unwrap().to_lowercase();
+        let Some(url) = row["url"].as_str() else { continue };
+        let added = test.succeed(&["server", "add", &name, "--no-connect", "--per-grant"]);
+        assert!(added.stderr.contains(url), "{}", added.all_output());
+    }
+    let servers = test.succeed(&["server", "list", "--json"]).stdout;
+    for url in ["https://mcp.linear.app/mcp", "https://api.githubcopilot.com/mcp/"] {
+        assert!(servers.contains(url), "{servers}");
+    }
+    for name in ["microsoft", "unheard-of"] {
+        let open = test.run(&["server", "add", name, "--no-connect"]);
+        assert!(open.code == 2 && open.stderr.contains("--url URL"), "{}", open.all_output());
+    }
+    test.succeed(&["server", "remove", "linear"]);
+    let own = test.succeed(&["server", "add", "linear", "--no-connect", "--", "true"]);
+    assert!(!own.stderr.contains("mcp.linear.app"), "{}", own.all_output());
 }
 
 #[test]

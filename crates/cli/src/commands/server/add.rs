@@ -24,7 +24,7 @@ use crate::server_login::text::Found;
 #[derive(Args, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 pub(crate) struct AddArgs {
-    /// Its name, which becomes part of addresses and tool names; or the file of a bundle (`.mcpb`)
+    /// Its name, which becomes part of addresses and tool names; the file of a bundle (`.mcpb`); or a server that `server known` lists with its address
     pub(super) name: String,
     /// The command that speaks MCP on stdin and stdout, after `--`
     #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["url", "builtin"])]
@@ -63,7 +63,7 @@ pub(crate) struct AddArgs {
     #[arg(long)]
     map_names: bool,
     /// Each grant signs in on its own, instead of sharing one login
-    #[arg(long, requires = "url")]
+    #[arg(long, conflicts_with = "builtin")]
     per_grant: bool,
     /// Keep the arguments of its calls, sealed, for auditors
     #[arg(long)]
@@ -87,6 +87,18 @@ impl AddArgs {
     pub(super) fn renamed(&self, name: String) -> AddArgs {
         AddArgs { name, ..self.clone() }
     }
+
+    /// With the address of a known server, if nothing says what runs or where it is.
+    fn at_known_address(&self, out: &Out) -> AddArgs {
+        let mut args = self.clone();
+        let is_open = args.command.is_empty() && args.url.is_none() && args.builtin.is_none();
+        let known = catalog::known_servers::named(&args.name).filter(|_| is_open);
+        if let Some((known, url)) = known.and_then(|known| Some((known, known.url?))) {
+            out.say(format_args!("{} is at {url}", known.name));
+            args.url = Some(url.to_owned());
+        }
+        args
+    }
 }
 
 pub(super) fn run(args: &AddArgs, context: &Context, out: &mut Out) -> Result<Ending> {
@@ -96,6 +108,7 @@ pub(super) fn run(args: &AddArgs, context: &Context, out: &mut Out) -> Result<En
     if args.bundle_name.is_some() || !args.set.is_empty() {
         bail!("`--name` and `--set` are for a bundle\nhint: `tollgate server add FILE.mcpb`");
     }
+    let args = &args.at_known_address(out);
     // Before a prompt for a secret that would then be discarded.
     check_sources(args)?;
     let stores = context.open()?;
@@ -368,6 +381,9 @@ fn target(args: &AddArgs) -> Result<Target> {
         bail!(
             "`--header` is for a server with `--url`\nhint: a command gets its secrets with `--secret-env`"
         );
+    }
+    if args.per_grant && args.url.is_none() {
+        bail!("`--per-grant` is for a server with `--url`\nhint: a command has no sign-in");
     }
     if let Some(url) = &args.url {
         let target = Target::from_url(url, headers(&args.header)?, args.allow_plain_http);

@@ -13,17 +13,18 @@ pub(super) fn run(out: &mut Out) -> Result<Ending> {
         out.json(&all)?;
         return Ok(Ending::Yes);
     }
-    let mut table = Table::new(&["name", "hosts", "client", "notes"]);
+    let mut table = Table::new(&["name", "address", "client", "notes"]);
     for known in ALL {
         let hosts: Vec<String> = known.hosts.iter().map(|host| shown(host)).collect();
         table.row([
             known.name.to_owned(),
-            hosts.join(" "),
+            known.url.map_or_else(|| hosts.join(" "), str::to_owned),
             known.client.as_str().to_owned(),
             notes(known),
         ]);
     }
     out.table(&table)?;
+    out.say("one with an address is added by its name: `tollgate server add linear`");
     Ok(Ending::Yes)
 }
 
@@ -44,6 +45,7 @@ fn notes(known: &KnownServer) -> String {
 fn json_of(known: &KnownServer) -> Value {
     json!({
         "name": known.name,
+        "url": known.url,
         "hosts": known.hosts.iter().map(|host| shown(host)).collect::<Vec<_>>(),
         "client": known.client.as_str(),
         "make_client": known.make_client,
