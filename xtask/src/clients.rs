@@ -40,6 +40,9 @@ const CLIENTS: &[Client] = &[
     Client { script: "clients/inspector.mjs", era: "modern", slow: true },
 ];
 
+/// Scripts that set up a gate of their own.
+const SCRIPTS: &[&str] = &["clients/names.mjs", "clients/bundle.mjs"];
+
 /// A server with the kit. Its eras say which clients can talk to it without a gate.
 struct Server {
     name: &'static str,
@@ -101,7 +104,24 @@ pub(crate) fn run(tools: &Tools, tollgate: &Path) -> Result<ClientReport> {
     drop(gate);
     report.tally = sum(report.tally, real::run(tools, tollgate)?);
     report.tally = sum(report.tally, whoop::run(tools, tollgate)?);
+    for own in SCRIPTS {
+        report.tally = sum(report.tally, Tally::one(passes(tools, tollgate, own)?));
+    }
     Ok(report)
+}
+
+/// Whether a script with a gate of its own ends well.
+fn passes(tools: &Tools, tollgate: &Path, own: &str) -> Result<bool> {
+    let started = Instant::now();
+    let mut command = tools.node_script(own);
+    let out = command.env("TOLLGATE", tollgate).stdin(Stdio::null()).output();
+    let out = out.with_context(|| format!("cannot start {own}"))?;
+    let word = if out.status.success() { "ok" } else { "FAILED" };
+    println!("{word} {own}, {:.1} s", started.elapsed().as_secs_f64());
+    if !out.status.success() {
+        println!("{}", last_lines(&String::from_utf8_lossy(&out.stderr), 12));
+    }
+    Ok(out.status.success())
 }
 
 /// The same clients at the servers themselves, where their eras match: checks the harness

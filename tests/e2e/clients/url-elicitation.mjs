@@ -2,34 +2,19 @@
 // elicitation, the owner signs in there, and the call works.
 // Usage: TOLLGATE=PROGRAM node url-elicitation.mjs SERVER-URL
 import assert from 'node:assert/strict';
-import { spawn, spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { Client as NewClient, StreamableHTTPClientTransport as NewTransport } from '@modelcontextprotocol/client';
 import { Client as OldClient } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as OldTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { ElicitationCompleteNotificationSchema } from '@modelcontextprotocol/sdk/types.js';
 import { OwnersBrowser } from './lib/owner.mjs';
+import { ScriptedGate } from './lib/scripted-gate.mjs';
 
-const PROGRAM = process.env.TOLLGATE;
 const INFO = { name: 'tollgate-e2e-elicitation', version: '1.0.0' };
 const URL_ELICITATION_REQUIRED = -32042;
 const capabilities = { elicitation: { form: {}, url: {} } };
 
-const folder = mkdtempSync(join(tmpdir(), 'tollgate-elicitation-'));
-const home = join(folder, 'home');
-
-function tollgate(...words) {
-  const done = spawnSync(PROGRAM, ['--home', home, ...words], { encoding: 'utf8' });
-  if (done.status !== 0) throw new Error(`tollgate ${words.join(' ')}: ${done.stdout}${done.stderr}`);
-  return done.stdout;
-}
-
-const grant = (label) => JSON.parse(tollgate('grant', 'create', label, '--server', 's=all', '--json')).token;
-
-const requestInit = (label) => ({ requestInit: { headers: { Authorization: `Bearer ${grant(label)}` } } });
+const gate = new ScriptedGate();
+const requestInit = (label) => gate.grant(label, ['s']);
 
 function expectAccount(result) {
   assert.equal(result.content?.[0]?.text, 'ann', JSON.stringify(result));
@@ -79,29 +64,15 @@ async function legacy(url, browser) {
   await client.close();
 }
 
-async function run() {
-  tollgate('server', 'add', 's', '--url', process.argv.at(-1), '--per-grant');
-  const policy = join(folder, 'policy.json');
-  writeFileSync(policy, JSON.stringify({ version: '1', default: 'allow' }));
-  tollgate('policy', 'set', 'all', policy);
-  const gate = spawn(PROGRAM, ['--home', home, 'up', '--listen', '127.0.0.1:0', '--json'], { stdio: ['ignore', 'pipe', 'inherit'] });
-  try {
-    const { value } = await createInterface({ input: gate.stdout })[Symbol.asyncIterator]().next();
-    const { url, dashboard } = JSON.parse(value);
-    const browser = await OwnersBrowser.open(dashboard);
-    for (const era of [modern, declined, legacy]) {
-      await era(url, browser);
-      process.stderr.write(`${era.name}: ok\n`);
-    }
-  } finally {
-    const ended = new Promise((resolve) => gate.on('exit', resolve));
-    gate.kill();
-    await ended;
-  }
-}
-
 try {
-  await run();
+  gate.run('server', 'add', 's', '--url', process.argv.at(-1), '--per-grant');
+  gate.allowAll();
+  const { url, dashboard } = await gate.up();
+  const browser = await OwnersBrowser.open(dashboard);
+  for (const era of [modern, declined, legacy]) {
+    await era(url, browser);
+    process.stderr.write(`${era.name}: ok\n`);
+  }
 } finally {
-  rmSync(folder, { recursive: true, force: true });
+  await gate.end();
 }
