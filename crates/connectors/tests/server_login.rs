@@ -1,5 +1,26 @@
-//! Sign-in to servers against a stand-in: the rules of other people's failures, one test each, named by their
-//! number. Rules of pure functions are tested in `crates/oauth` and `crates/store/src/logins`.
+//! Sign-in to servers against a stand-in: the rules of other people's failures, with their numbers in the names of the
+//! tests here and in `crates/cli/tests/cli/sign_in.rs` (through the binary, marked with *). Rules of pure functions are
+//! tested in `crates/oauth` and `crates/store/src/logins`, too.
+//!
+//! | Rule | Tests |
+//! | --- | --- |
+//! | 1 one refresh for any number of calls and processes | `rule_1_any_number_of_calls_in_two_processes_cause_one_refresh`, `rule_1_parallel_calls_in_two_gates_cause_one_refresh`* |
+//! | 2 the store is read for each refresh | `rule_2_a_process_uses_the_token_that_another_has_stored` |
+//! | 3 only `invalid_grant` for the current token ends a login | `rule_3_an_invalid_grant_for_the_current_token_ends_the_login_once`, `rule_3_an_outage_of_the_issuer_keeps_the_login` |
+//! | 4 stored before use | `rule_4_a_rotated_refresh_token_is_on_disk_before_it_is_used`, `a_kill_around_the_rotation_never_loses_a_login_at_a_server`* |
+//! | 5 registrations are kept by issuer | `rule_5_a_second_sign_in_uses_the_same_registration` |
+//! | 6 a port is part of no key | `rule_6_another_port_changes_no_key` |
+//! | 7 one flow per credential, at the gate's port | `rule_7_each_sign_in_has_its_own_state_and_the_last_one_counts`, `a_running_gate_takes_the_redirect_once_at_its_own_port`* |
+//! | 8 `resource` on authorize, token and refresh | `rule_8_the_resource_is_sent_on_authorize_token_and_refresh` |
+//! | 9 the issuer is stored with the token | `rule_9_a_refresh_goes_to_the_issuer_of_the_sign_in` |
+//! | 10 all metadata addresses, `issuer` byte for byte | `rule_10_the_metadata_of_a_path_issuer_is_found_at_every_address`, `rule_10_a_document_of_another_issuer_or_resource_is_refused` |
+//! | 11 no client id is made up | `rule_11_a_refused_registration_asks_for_an_own_client`, `rule_11_a_server_without_registration_says_where_to_make_a_client`* |
+//! | 12 one refresh, one retry, then a sign-in | `rule_12_a_token_that_is_refused_at_once_needs_a_sign_in`, `rule_12_a_token_that_another_process_fetched_does_not_count_as_new`, `rule_12_a_server_that_refuses_new_tokens_needs_a_sign_in_without_a_loop`* |
+//! | 13 an absent refresh token keeps the old one | `rule_13_a_refresh_without_a_new_refresh_token_keeps_the_old_one` |
+//! | 14 both grant types are registered | `rules_14_and_15_a_registration_names_both_grants_and_takes_nulls` |
+//! | 15 null members are accepted | `rules_14_and_15_a_registration_names_both_grants_and_takes_nulls` |
+//! | 16 scopes grow by the owner's hand, twice at most | `rule_16_a_step_up_waits_for_the_owner_and_asks_twice_at_most`, `rule_16_more_scope_is_a_question_to_the_owner`* |
+//! | 17 no way into the network | `rule_17_a_public_server_cannot_send_the_gate_into_the_network` |
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -238,6 +259,10 @@ async fn rule_7_each_sign_in_has_its_own_state_and_the_last_one_counts() {
 #[tokio::test]
 async fn rule_8_the_resource_is_sent_on_authorize_token_and_refresh() {
     let stage = Stage::signed_in(Behaviour::default()).await;
+    let found = stage.discovered().await.unwrap();
+    let begun = stage.logins().begin(&found, &options()).await.unwrap();
+    let pair = ("resource".into(), stage.server.url().into());
+    assert!(begun.url.query_pairs().any(|found| found == pair), "{}", begun.url);
     stage.let_expire();
     stage.logins().access(&key()).await.unwrap();
     let sent = stage.to("/token");
