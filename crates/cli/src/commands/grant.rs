@@ -242,9 +242,6 @@ fn show(label: &str, stores: &Stores, out: &mut Out) -> Result<Ending> {
     for access in &grant.server_access {
         out.line(format_args!("server   {}", access_text(&grant, access, stores)))?;
     }
-    if let Some(person) = &grant.person {
-        out.line(format_args!("person   {}", visible(person)))?;
-    }
     if let Some(client) = &grant.client {
         out.line(format_args!("client   {} ({})", visible(&client.name), visible(&client.id)))?;
         out.line(format_args!("address  {}", client.audience))?;

@@ -28,13 +28,13 @@ pub(crate) struct AddArgs {
     pub(super) name: String,
     /// The command that speaks MCP on stdin and stdout, after `--`
     #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["url", "builtin"])]
-    command: Vec<String>,
+    pub(super) command: Vec<String>,
     /// The address of a server that speaks streamable HTTP
     #[arg(long, conflicts_with_all = ["builtin", "env", "secret_env", "cwd"])]
-    url: Option<String>,
+    pub(super) url: Option<String>,
     /// A server that comes with tollgate (`whoop`, `demo`)
     #[arg(long, value_name = "SERVICE")]
-    builtin: Option<String>,
+    pub(super) builtin: Option<String>,
     /// Which tools of it are shown, such as main,classic; sets, tools, or all
     #[arg(long, value_name = "SETS", value_delimiter = ',', requires = "builtin")]
     tools: Vec<String>,
@@ -87,18 +87,6 @@ impl AddArgs {
     pub(super) fn renamed(&self, name: String) -> AddArgs {
         AddArgs { name, ..self.clone() }
     }
-
-    /// With the address of a known server, if nothing says what runs or where it is.
-    fn at_known_address(&self, out: &Out) -> AddArgs {
-        let mut args = self.clone();
-        let is_open = args.command.is_empty() && args.url.is_none() && args.builtin.is_none();
-        let known = catalog::known_servers::named(&args.name).filter(|_| is_open);
-        if let Some((known, url)) = known.and_then(|known| Some((known, known.url?))) {
-            out.say(format_args!("{} is at {url}", known.name));
-            args.url = Some(url.to_owned());
-        }
-        args
-    }
 }
 
 pub(super) fn run(args: &AddArgs, context: &Context, out: &mut Out) -> Result<Ending> {
@@ -108,7 +96,7 @@ pub(super) fn run(args: &AddArgs, context: &Context, out: &mut Out) -> Result<En
     if args.bundle_name.is_some() || !args.set.is_empty() {
         bail!("`--name` and `--set` are for a bundle\nhint: `tollgate server add FILE.mcpb`");
     }
-    let args = &args.at_known_address(out);
+    let args = &super::known::with_address(args, out);
     // Before a prompt for a secret that would then be discarded.
     check_sources(args)?;
     let stores = context.open()?;

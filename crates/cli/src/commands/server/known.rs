@@ -1,9 +1,10 @@
 //! `server known`: the remote servers whose sign-in is known, as data.
 
 use anyhow::Result;
-use catalog::known_servers::{ALL, KnownServer};
+use catalog::known_servers::{ALL, KnownServer, named};
 use serde_json::{Value, json};
 
+use super::add::AddArgs;
 use crate::failure::Ending;
 use crate::output::{Out, Table};
 
@@ -26,6 +27,18 @@ pub(super) fn run(out: &mut Out) -> Result<Ending> {
     out.table(&table)?;
     out.say("one with an address is added by its name: `tollgate server add linear`");
     Ok(Ending::Yes)
+}
+
+/// The arguments of `server add` with the address of a known server, if nothing says what runs or where it is.
+pub(super) fn with_address(args: &AddArgs, out: &Out) -> AddArgs {
+    let mut args = args.clone();
+    let is_open = args.command.is_empty() && args.url.is_none() && args.builtin.is_none();
+    let known = named(&args.name).filter(|_| is_open);
+    if let Some((known, url)) = known.and_then(|known| Some((known, known.url?))) {
+        out.say(format_args!("{} is at {url}", known.name));
+        args.url = Some(url.to_owned());
+    }
+    args
 }
 
 /// A host that begins with a dot stands for all names below it.
