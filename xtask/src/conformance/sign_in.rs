@@ -15,6 +15,7 @@ use crate::tools::process::{Fixture, Scratch};
 
 const CLIENT: &str = "clients/sign-in.mjs";
 const ELICITATION: &str = "clients/url-elicitation.mjs";
+const BY_URL: &str = "clients/by-url.mjs";
 const OWN_DOCUMENT: &str = "clients/own-document.mjs";
 const OIDC_SERVER: &str = "servers/oidc-protected.mjs";
 /// Several commands per scenario, on a busy machine.
@@ -72,16 +73,18 @@ pub(super) fn run(tools: &Tools, tollgate: &Path) -> Result<Tally> {
         tally.passed += usize::from(is_good);
         tally.failed += usize::from(!is_good);
     }
-    for is_good in
-        [run_at_oidc(tools, tollgate, ELICITATION, &[])?, run_own_document(tools, tollgate)?]
-    {
+    for is_good in [
+        run_at_oidc(tools, tollgate, ELICITATION, &[])?,
+        run_at_oidc(tools, tollgate, BY_URL, &[])?,
+        run_own_document(tools, tollgate)?,
+    ] {
         tally.passed += usize::from(is_good);
         tally.failed += usize::from(!is_good);
     }
     println!(
         "conformance of the gate as an OAuth client: {} of {} scenarios, {checks} checks, {:.0} s",
         tally.passed,
-        SCENARIOS.len() + 4,
+        SCENARIOS.len() + 5,
         started.elapsed().as_secs_f64()
     );
     Ok(tally)

@@ -239,6 +239,15 @@ fn consent_is_given_on_its_own_page_in_its_own_browser_and_once() {
     assert!(!strange.body.contains("Editor") && !strange.body.contains("name=\"consent\""));
     let stranger = Shown { cookies: "x=y".to_owned(), fields: mine.fields.clone() };
     assert_eq!(stranger.send(&owner, &base, &[]).status, 401);
+    // To a person who may not allow access, and to another admin, who has a session of another browser.
+    let vera = owner.add_person(&test, &up, "vera", "viewer");
+    let shown = http::ask("GET", &page, &[("Cookie", &vera.cookie)], "");
+    assert!(shown.status == 403 && !shown.body.contains("name=\"consent\""), "{}", shown.body);
+    recorded(&test, "the role `viewer` may not allow access");
+    let bob = owner.add_person(&test, &up, "bob", "admin");
+    let binding = mine.cookies.split("; ").nth(1).unwrap();
+    let cookies = format!("{}; {binding}", bob.cookie);
+    assert_eq!(Shown { cookies, fields: mine.fields.clone() }.send(&owner, &base, &[]).status, 403);
     assert_eq!(grants(&test), 0);
 
     let answer = mine.send(&owner, &base, &[]);

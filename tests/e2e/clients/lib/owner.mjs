@@ -46,6 +46,21 @@ export class OwnersBrowser {
     return response;
   }
 
+  /// Allows a client one server on its consent page, with the rules that are chosen there. Returns the redirect.
+  async allow(authorize, server) {
+    const { origin } = new URL(authorize);
+    const shown = await (await this.request(authorize)).text();
+    const value = (name) => new RegExp(`name="${name}" value="([^"]*)"`).exec(shown)?.[1].replaceAll(/&#38;|&amp;/g, '&');
+    const fields = { csrf: value('csrf'), consent: value('consent'), request: value('request') };
+    const sent = await this.request(`${origin}/authorize/consent`, {
+      ...form({ ...fields, server, [`policy:${server}`]: ':read-only', decision: 'allow' }),
+      headers: { origin },
+    });
+    const location = sent.headers.get('location');
+    if (!location) throw new Error(`the consent was not taken: ${sent.status} ${await sent.text()}`);
+    return location;
+  }
+
   /// Signs in to a server on the page that a call named.
   async signInAt(page) {
     const { origin, pathname } = new URL(page);
