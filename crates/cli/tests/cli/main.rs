@@ -43,6 +43,7 @@ mod network;
 #[cfg(not(feature = "demo"))]
 mod no_demo;
 mod notify;
+mod notify_tls;
 mod oauth_hostile;
 mod oauth_server;
 mod operator;

@@ -60,7 +60,7 @@ impl Proxy {
 }
 
 /// The files of a certificate for this name and of its key, signed by a CA that the commands of the test trust.
-fn certificate(test: &mut CliTest, name: &str) -> (String, String) {
+pub(crate) fn certificate(test: &mut CliTest, name: &str) -> (String, String) {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let ca = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
