@@ -3,7 +3,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,10 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::gate_settings::PROCESS;
-use super::{Scratch, Started, build_mcpbench, build_tollgate, cargo, free_port, set_up, wait_for};
+use super::{
+    Scratch, Started, build_mcpbench, build_tollgate, cargo, free_port, set_up, target_folder,
+    wait_for,
+};
 
 const TOOLS: usize = 500;
 const ROWS: u32 = 1_000_000;
@@ -22,7 +25,7 @@ const FIRST_BYTE_MS_MAX: f64 = 20.0;
 const BYTES_MAX: usize = 150_000;
 
 /// `{audit}` is the number of an entry.
-const PAGES: [&str; 15] = [
+const PAGES: [&str; 24] = [
     "/",
     "/approvals",
     "/audit",
@@ -31,13 +34,22 @@ const PAGES: [&str; 15] = [
     "/audit/{audit}",
     "/servers",
     "/servers/up",
+    "/servers/up/tools/echo",
     "/policies",
+    "/policies/bench",
+    "/policies/bench?server=up",
     "/grants",
+    "/grants/bench",
     "/catalogue",
     "/catalogue/up",
+    "/catalogue/up/echo",
     "/stack",
     "/accounts",
+    "/health",
+    "/notifications",
     "/people",
+    "/your-sign-in",
+    "/audit/verify",
 ];
 
 /// One fetched page.
@@ -47,18 +59,51 @@ struct Fetched {
     bytes: usize,
 }
 
-/// `cargo xtask bench pages [--rows N]`
+/// `cargo xtask bench pages [--rows N] [--debug]`. The bars are for release builds; debug builds show in a minute
+/// whether it runs, and which page is far off.
 pub(crate) fn pages(root: &Path, args: &[String]) -> Result<()> {
     let rows = args.iter().position(|arg| arg == "--rows").and_then(|at| args.get(at + 1));
     let rows: u32 = rows.map_or(Ok(ROWS), |rows| rows.parse()).context("--rows N")?;
-    let (bench, tollgate) = (build_mcpbench(root)?, build_tollgate(root)?);
+    let is_release = !args.iter().any(|arg| arg == "--debug");
+    let build = Build::make(root, is_release)?;
     println!("| home | page | first byte | whole page | bytes |");
     println!("| --- | --- | --- | --- | --- |");
-    measure(&bench, &tollgate, "small", 0)?;
-    measure(&bench, &tollgate, &format!("{rows} rows, {TOOLS} tools"), rows)
+    measure(&build, "small", 0)?;
+    measure(&build, &format!("{rows} rows, {TOOLS} tools"), rows)
 }
 
-fn measure(bench: &Path, tollgate: &Path, label: &str, rows: u32) -> Result<()> {
+/// The programs that are measured, and what they are measured with.
+struct Build {
+    bench: PathBuf,
+    tollgate: PathBuf,
+    is_release: bool,
+}
+
+impl Build {
+    fn make(root: &Path, is_release: bool) -> Result<Build> {
+        if is_release {
+            let (bench, tollgate) = (build_mcpbench(root)?, build_tollgate(root)?);
+            return Ok(Build { bench, tollgate, is_release });
+        }
+        cargo(&["build", "-p", "mcpbench", "-p", "tollgate"], None)?;
+        let folder = target_folder(root).join("debug");
+        let named = std::env::var_os("TOLLGATE_BIN").map(PathBuf::from);
+        let tollgate = named.unwrap_or_else(|| folder.join("tollgate"));
+        Ok(Build { bench: folder.join("mcpbench"), tollgate, is_release })
+    }
+
+    /// Fills the audit log of a home.
+    fn fill(&self, home: &Path, rows: u32) -> Result<()> {
+        // A call has two rows.
+        let (folder, calls) = (home.join("audit"), (rows / 2).to_string());
+        let release: &[&str] = if self.is_release { &["--release"] } else { &[] };
+        let example = ["-p", "store", "--example", "ledger_fill", "--"];
+        cargo(&[&["run"], release, &example, &[&folder.to_string_lossy(), &calls]].concat(), None)
+    }
+}
+
+fn measure(build: &Build, label: &str, rows: u32) -> Result<()> {
+    let Build { bench, tollgate, .. } = build;
     let upstream_port = free_port()?;
     let tools = if rows == 0 { 5 } else { TOOLS };
     let _upstream = Started::new(
@@ -70,10 +115,7 @@ fn measure(bench: &Path, tollgate: &Path, label: &str, rows: u32) -> Result<()> 
     let home = Scratch::new("pages")?;
     set_up(tollgate, &home.path, upstream_port, PROCESS, tools)?;
     if rows > 0 {
-        // A call has two rows.
-        let (folder, calls) = (home.path.join("audit"), (rows / 2).to_string());
-        let example = ["run", "--release", "-p", "store", "--example", "ledger_fill", "--"];
-        cargo(&[&example[..], &[&folder.to_string_lossy(), &calls]].concat(), None)?;
+        build.fill(&home.path, rows)?;
     }
     let port = free_port()?;
     let (gate, link) = start(tollgate, &home.path, port)?;

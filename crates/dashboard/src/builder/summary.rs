@@ -215,7 +215,7 @@ pub(crate) fn replay(
         server: Some(server.to_owned()),
         since_us: Some(app.now_us() - WEEK_US),
         only: Some(EntryKind::Call),
-        ..Filter::default()
+        ..app.newest_rows()?
     };
     let is_ours = |entry: &Result<Entry, LedgerError>| {
         entry.as_ref().map_or(true, |entry| grants.is_empty() || grants.contains(&entry.grant))

@@ -49,8 +49,13 @@ impl EntryView {
         named.into_iter().find(|text| !text.is_empty()).map_or("", String::as_str)
     }
 
+    /// What happened, for people.
+    pub(crate) fn words(&self) -> String {
+        self.word().replace('_', " ")
+    }
+
     /// What happened, in one word.
-    pub(crate) fn word(&self) -> &str {
+    fn word(&self) -> &str {
         match self.entry.kind {
             EntryKind::Call => &self.entry.decision,
             EntryKind::Note => &self.entry.act,
@@ -178,6 +183,9 @@ fn moment(app: &App, visit: &Visit, key: &str) -> Result<Option<i64>, Problem> {
 
 /// The number of the newest row, or of the newest before a time.
 fn newest_seq(app: &App, until_us: Option<i64>) -> Result<u64, Problem> {
+    if until_us.is_none() {
+        return Ok(app.audit()?.newest_seq()?);
+    }
     let filter = Filter { until_us, ..Filter::default() };
     let newest = app.audit()?.newest_first(&filter)?.next().transpose()?;
     Ok(newest.map_or(0, |entry| entry.seq))

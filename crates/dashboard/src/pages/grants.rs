@@ -34,7 +34,7 @@ struct GrantView {
     created_at: Moment,
     expires_at: Option<Moment>,
     origin: &'static str,
-    /// Requests of the last 30 days.
+    /// Requests in `counted_in` of the page.
     calls: u64,
     last_used: Option<Moment>,
     operator: bool,
@@ -94,6 +94,8 @@ struct GrantsPage {
     #[serde(skip)]
     chrome: Chrome,
     grants: Vec<GrantView>,
+    /// What calls and last use were counted in.
+    counted_in: &'static str,
     #[serde(skip)]
     servers: Vec<String>,
     #[serde(skip)]
@@ -124,6 +126,8 @@ struct GrantPage {
     chrome: Chrome,
     #[serde(flatten)]
     grant: GrantView,
+    /// What calls and last use were counted in.
+    counted_in: &'static str,
     #[serde(skip)]
     policies: Vec<String>,
     /// Servers that the grant has no access to.
@@ -165,7 +169,10 @@ fn list_page(app: &App, visit: &Visit, error: Option<String>) -> Result<GrantsPa
     let grants = effective.grants().iter();
     Ok(GrantsPage {
         chrome: Chrome::new(app, visit, "Grants"),
-        grants: grants.map(|grant| GrantView::of(grant, used.get(&grant.label), app)).collect(),
+        grants: grants
+            .map(|grant| GrantView::of(grant, used.grants.get(&grant.label), app))
+            .collect(),
+        counted_in: used.counted_in,
         servers: effective.servers.keys().cloned().collect(),
         policies: effective.policies.keys().cloned().collect(),
         expiries: EXPIRIES,
@@ -182,9 +189,11 @@ pub(crate) fn show(app: &App, visit: &Visit) -> Result<Response, Problem> {
         .grant(label)
         .or_else(ended)
         .ok_or_else(|| Problem::not_found(format!("there is no grant `{label}`")))?;
+    let used = usage(app, Some(label))?;
     let view = GrantPage {
         chrome: Chrome::new(app, visit, format!("Grant {label}")),
-        grant: GrantView::of(grant, usage(app, Some(label))?.get(label), app),
+        grant: GrantView::of(grant, used.grants.get(label), app),
+        counted_in: used.counted_in,
         policies: effective.policies.keys().cloned().collect(),
         other_servers: effective
             .servers

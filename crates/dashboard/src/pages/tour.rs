@@ -114,8 +114,8 @@ impl TourPage {
 }
 
 pub(crate) fn show(app: &App, visit: &Visit) -> Result<Response, Problem> {
-    let filter =
-        Filter { grant: Some(GRANT.to_owned()), only: Some(EntryKind::Call), ..Filter::default() };
+    let newest = app.newest_rows()?;
+    let filter = Filter { grant: Some(GRANT.to_owned()), only: Some(EntryKind::Call), ..newest };
     let mut found: [Option<u64>; STEPS.len()] = [None; STEPS.len()];
     let mut refused_change = None;
     for entry in app.audit()?.newest_first(&filter)?.take(ENTRIES_MAX) {

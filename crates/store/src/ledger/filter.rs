@@ -68,16 +68,61 @@ impl Filter {
             && (candidate.has_text || self.text.is_none())
     }
 
-    /// The text as is, or as a row escapes it: quotes and control characters are escaped there.
-    pub(crate) fn has_text(&self, line: &[u8]) -> bool {
-        self.text.as_deref().is_some_and(|text| {
-            let mut spelled = Vec::new();
-            encode::write_escaped(text, &mut spelled);
-            holds(line, text.as_bytes()) || (spelled != text.as_bytes() && holds(line, &spelled))
-        })
+    /// What to look for in the rows of a segment.
+    pub(crate) fn searched(&self) -> Option<SearchedText> {
+        self.text.as_deref().map(SearchedText::new)
+    }
+}
+
+/// A text to find in rows, ignoring ASCII case.
+pub(crate) struct SearchedText {
+    /// The text as is, and as a row escapes it: quotes and control characters are escaped there.
+    spellings: Vec<Vec<u8>>,
+}
+
+impl SearchedText {
+    fn new(text: &str) -> SearchedText {
+        let mut escaped = Vec::new();
+        encode::write_escaped(text, &mut escaped);
+        let mut spellings = vec![text.as_bytes().to_vec()];
+        if escaped != text.as_bytes() {
+            spellings.push(escaped);
+        }
+        SearchedText { spellings }
+    }
+
+    pub(crate) fn is_in(&self, line: &[u8]) -> bool {
+        self.spellings.iter().any(|wanted| holds(line, wanted))
     }
 }
 
 fn holds(line: &[u8], wanted: &[u8]) -> bool {
-    wanted.is_empty() || line.windows(wanted.len()).any(|w| w.eq_ignore_ascii_case(wanted))
+    let Some(first) = wanted.first() else { return true };
+    let (lower, upper) = (first.to_ascii_lowercase(), first.to_ascii_uppercase());
+    memchr::memchr2_iter(lower, upper, line).any(|at| {
+        let found = line.get(at..at + wanted.len());
+        found.is_some_and(|found| found.eq_ignore_ascii_case(wanted))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SearchedText;
+
+    #[test]
+    fn a_text_is_found_in_any_case_and_as_rows_escape_it() {
+        let table: [(&str, &[u8], bool); 8] = [
+            ("send", b"{\"tool\":\"SEND_money\"}", true),
+            ("SEND", b"a sen send", true),
+            ("money", b"mone", false),
+            ("", b"anything", true),
+            ("say \"hi\"", b"{\"x\":\"say \\\"hi\\\"\"}", true),
+            ("\u{e9}t\u{e9}", "un \u{e9}T\u{e9}".as_bytes(), true),
+            ("aab", b"aaab", true),
+            ("x", b"", false),
+        ];
+        for (text, line, expected) in table {
+            assert_eq!(SearchedText::new(text).is_in(line), expected, "{text}");
+        }
+    }
 }

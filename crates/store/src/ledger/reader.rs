@@ -3,13 +3,13 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::io::{self, BufRead};
+use std::io::{self, BufRead, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use super::chain::{HASH_BYTES, Hash, Line};
 use super::entry::Entry;
 use super::error::LedgerError;
-use super::filter::Filter;
+use super::filter::{Filter, SearchedText};
 use super::paths::{LogPaths, SegmentHead};
 use super::row::{AuditRow, RowKind};
 use super::timestamp;
@@ -52,6 +52,31 @@ impl Reader {
         let path = self.paths.segment(last);
         let found = std::fs::metadata(&path).map_err(LedgerError::io("read", &path))?;
         Ok((last, found.len()))
+    }
+
+    /// The number of the newest row. Reads only the end of the last segment.
+    pub fn newest_seq(&self) -> Result<u64, LedgerError> {
+        const END_BYTES: u64 = 64 << 10;
+        let last = self.paths.segments()?.last().copied().unwrap_or_default();
+        let path = self.paths.segment(last);
+        let read = || -> io::Result<Vec<u8>> {
+            let mut file = fs::File::open(&path)?;
+            let length = file.metadata()?.len();
+            file.seek(SeekFrom::Start(length.saturating_sub(END_BYTES)))?;
+            let mut bytes = Vec::new();
+            file.read_to_end(&mut bytes)?;
+            Ok(bytes)
+        };
+        let bytes = read().map_err(LedgerError::io("read", &path))?;
+        // A line that is being written is no row yet; one that begins before the bytes is a state row.
+        let end = memchr::memrchr(b'\n', &bytes).unwrap_or_default();
+        let complete = bytes.get(..end).unwrap_or_default();
+        let line = memchr::memrchr(b'\n', complete).and_then(|start| complete.get(start + 1..));
+        let row = line.and_then(Line::split).and_then(|line| AuditRow::read(line.json).ok());
+        if let Some(row) = row {
+            return Ok(row.seq);
+        }
+        Ok(self.head(last)?.map_or(0, |head| head.seq))
     }
 
     pub fn oldest_first(&self, filter: &Filter) -> Result<Entries, LedgerError> {
@@ -196,12 +221,12 @@ impl Reader {
     /// The entries that begin in a segment, joined with their later rows.
     fn joined(&self, number: u32, filter: &Filter) -> Result<Vec<Entry>, LedgerError> {
         let Some(bytes) = self.segment(number)? else { return Ok(Vec::new()) };
-        let mut found = EntryCollector::default();
+        let mut found = EntryCollector { searched: filter.searched(), ..EntryCollector::default() };
         for (offset, line) in lines(&bytes) {
             let row = self.row(number, offset, line)?;
             found.add(&row, line, filter);
         }
-        self.find_endings(number, &mut found, filter)?;
+        self.find_endings(number, &mut found)?;
         let EntryCollector { entries, .. } = found;
         Ok(entries.into_iter().filter(|f| filter.keeps(f)).map(|f| f.entry).collect())
     }
@@ -222,12 +247,7 @@ impl Reader {
 
     /// Most calls end soon; a long-running one is searched for only in the segment at whose end it
     /// is no longer open.
-    fn find_endings(
-        &self,
-        number: u32,
-        found: &mut EntryCollector,
-        filter: &Filter,
-    ) -> Result<(), LedgerError> {
+    fn find_endings(&self, number: u32, found: &mut EntryCollector) -> Result<(), LedgerError> {
         let mut next = number + 1;
         while !found.unfinished.is_empty() {
             let Some(head) = self.head(next)? else { return Ok(()) };
@@ -238,7 +258,7 @@ impl Reader {
                     if found.unfinished.is_empty() {
                         break;
                     }
-                    found.add_later(&self.row(next, offset, line)?, line, filter);
+                    found.add_later(&self.row(next, offset, line)?, line);
                 }
             }
             next += 1;
@@ -280,11 +300,12 @@ struct EntryCollector {
     by_seq: HashMap<u64, usize>,
     /// Entries that a later row may add to, and until which ledger time.
     unfinished: HashMap<u64, u64>,
+    searched: Option<SearchedText>,
 }
 
 impl EntryCollector {
     fn add(&mut self, row: &AuditRow<'_>, line: &[u8], filter: &Filter) {
-        self.add_later(row, line, filter);
+        self.add_later(row, line);
         if !filter.may_keep(row) {
             return;
         }
@@ -294,17 +315,22 @@ impl EntryCollector {
             self.unfinished.insert(seq, until);
         }
         self.by_seq.insert(seq, place);
-        self.entries.push(Candidate { entry, has_text: filter.has_text(line) });
+        self.entries.push(Candidate { entry, has_text: self.has_text(line) });
     }
 
-    fn add_later(&mut self, row: &AuditRow<'_>, line: &[u8], filter: &Filter) {
+    fn has_text(&self, line: &[u8]) -> bool {
+        self.searched.as_ref().is_some_and(|searched| searched.is_in(line))
+    }
+
+    fn add_later(&mut self, row: &AuditRow<'_>, line: &[u8]) {
         if !matches!(row.kind, RowKind::Resolved | RowKind::Outcome) {
             return;
         }
+        let has_text = self.has_text(line);
         let place = self.by_seq.get(&row.of);
         let Some(candidate) = place.and_then(|place| self.entries.get_mut(*place)) else { return };
         candidate.entry.join(row);
-        candidate.has_text |= filter.has_text(line);
+        candidate.has_text |= has_text;
         match open_until(&candidate.entry) {
             Some(until) => self.unfinished.insert(row.of, until),
             None => self.unfinished.remove(&row.of),

@@ -67,6 +67,28 @@ fn both_directions_tell_the_same_history() {
 }
 
 #[test]
+fn the_newest_row_is_found_at_the_end_of_the_log() {
+    let (fixture, ledger) = written();
+    drop(ledger);
+    let last = segments_of(&fixture).pop().unwrap();
+    let text = fs::read_to_string(&last).unwrap();
+    let number = |line: &str| -> u64 {
+        let after = line.split_once("\"seq\":").unwrap().1;
+        after.split_once(',').unwrap().0.parse().unwrap()
+    };
+    assert_eq!(fixture.reader().newest_seq().unwrap(), number(text.lines().last().unwrap()));
+    // A row that is being written is none yet, and a segment may hold its state row alone.
+    fs::write(&last, text.trim_end()).unwrap();
+    let before = text.lines().rev().nth(1).unwrap();
+    assert_eq!(fixture.reader().newest_seq().unwrap(), number(before));
+    let state = text.lines().next().unwrap();
+    for cut in [format!("{state}\n"), format!("{state}\n{{\"kind\"")] {
+        fs::write(&last, cut).unwrap();
+        assert_eq!(fixture.reader().newest_seq().unwrap(), number(state));
+    }
+}
+
+#[test]
 fn filters_find_what_they_say() {
     let (fixture, ledger) = written();
     ledger.note(&Note { act: "grant_revoked", about: "bob", ..Note::default() }).unwrap();

@@ -10,8 +10,6 @@ use crate::time::Moment;
 
 const DAYS: i64 = 30;
 const DAY_US: i64 = 86_400 * 1_000_000;
-/// Entries that are read; more would make the page slow.
-const ENTRIES_MAX: usize = 20_000;
 
 #[derive(Clone)]
 pub(super) struct GrantUsage {
@@ -19,26 +17,33 @@ pub(super) struct GrantUsage {
     pub(super) last: Moment,
 }
 
-/// The use of all grants, or of one, in the last 30 days, by label.
-pub(super) fn usage(
-    app: &App,
-    grant: Option<&str>,
-) -> Result<HashMap<String, GrantUsage>, Problem> {
+/// The use of grants, by label, and what it was counted in.
+pub(super) struct Usage {
+    pub(super) grants: HashMap<String, GrantUsage>,
+    pub(super) counted_in: &'static str,
+}
+
+/// The use of all grants, or of one, in the last 30 days, as far as the newest rows of the log go back.
+pub(super) fn usage(app: &App, grant: Option<&str>) -> Result<Usage, Problem> {
+    let newest = app.newest_rows()?;
+    let is_cut = newest.seq_min.is_some_and(|oldest| oldest > 0);
     let filter = Filter {
         grant: grant.map(str::to_owned),
         since_us: Some(app.now_us() - DAYS * DAY_US),
         only: Some(EntryKind::Call),
-        ..Filter::default()
+        ..newest
     };
-    let mut used: HashMap<String, GrantUsage> = HashMap::new();
-    for entry in app.audit()?.newest_first(&filter)?.take(ENTRIES_MAX) {
+    let mut grants: HashMap<String, GrantUsage> = HashMap::new();
+    for entry in app.audit()?.newest_first(&filter)? {
         let entry = entry?;
         if entry.grant.is_empty() {
             continue;
         }
         let last = || Moment::parse(&entry.time, &app.zone);
-        let usage = used.entry(entry.grant.clone());
+        let usage = grants.entry(entry.grant.clone());
         usage.or_insert_with(|| GrantUsage { calls: 0, last: last() }).calls += 1;
     }
-    Ok(used)
+    let counted_in =
+        if is_cut { "the newest 40,000 rows of the audit log" } else { "the last 30 days" };
+    Ok(Usage { grants, counted_in })
 }

@@ -74,7 +74,7 @@ fn history(app: &App, grant: &str, server: &str) -> Result<String, Problem> {
         grant: Some(grant.to_owned()),
         server: Some(server.to_owned()),
         only: Some(EntryKind::Call),
-        ..Filter::default()
+        ..app.newest_rows()?
     };
     let mut entries: Vec<_> = app.audit()?.newest_first(&filter)?.take(CALLS_MAX).collect();
     entries.reverse();
