@@ -153,6 +153,32 @@ pub(crate) fn in_textarea(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;")
 }
 
+/// Escaped text in which names between backticks are set as code.
+pub(crate) fn with_code(text: &str) -> String {
+    let mut html = String::with_capacity(text.len() + 16);
+    let mut rest = text;
+    while let Some((before, name, after)) = next_code(rest) {
+        html.push_str(&escaped(before));
+        html.push_str("<code>");
+        html.push_str(&escaped(name));
+        html.push_str("</code>");
+        rest = after;
+    }
+    html.push_str(&escaped(rest));
+    html
+}
+
+/// The text before the first pair of backticks, between them, and after.
+fn next_code(text: &str) -> Option<(&str, &str, &str)> {
+    let (before, rest) = text.split_once('`')?;
+    let (name, after) = rest.split_once('`')?;
+    Some((before, name, after))
+}
+
+fn escaped(text: &str) -> String {
+    in_textarea(text).replace('>', "&gt;").replace('"', "&quot;").replace('\'', "&#39;")
+}
+
 /// A name as one part of a path or as a query value.
 pub(crate) fn segment(name: &str) -> String {
     utf8_percent_encode(name, SEGMENT).to_string()
@@ -161,4 +187,24 @@ pub(crate) fn segment(name: &str) -> String {
 /// The person of an error page, if there is a session.
 pub(crate) fn person_label(person: Option<&Person>) -> String {
     person.map(|person| person.name.clone()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_code;
+
+    #[test]
+    fn names_between_backticks_are_code_and_nothing_is_markup() {
+        let table = [
+            ("plain", "plain"),
+            ("parameter `to`: `a`", "parameter <code>to</code>: <code>a</code>"),
+            ("a ` alone", "a ` alone"),
+            ("`<b>` & <i \"'>", "<code>&lt;b&gt;</code> &amp; &lt;i &quot;&#39;&gt;"),
+            ("</code>`</code><script>`", "&lt;/code&gt;<code>&lt;/code&gt;&lt;script&gt;</code>"),
+            ("``", "<code></code>"),
+        ];
+        for (text, expected) in table {
+            assert_eq!(with_code(text), expected, "{text}");
+        }
+    }
 }

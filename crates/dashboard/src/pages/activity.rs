@@ -51,6 +51,12 @@ struct ActivityPage {
     empty: Option<Empty>,
 }
 
+impl ActivityPage {
+    fn has_records(&self) -> bool {
+        self.topics.iter().any(|topic| topic.records > 0)
+    }
+}
+
 /// One service.
 #[derive(Serialize)]
 struct Source {
