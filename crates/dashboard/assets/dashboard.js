@@ -53,6 +53,8 @@ function refresh() {
 // New rows come on top, and rows whose outcome is known now are replaced; at most one request a second.
 const log = document.querySelector('[data-live-table] tbody');
 const LOG_ROWS_MAX = 300;
+/// So many rows back the outcome of a call may become known later.
+const LOG_ROWS_AGAIN = 200;
 let logTimer;
 function followLog() {
   logTimer ??= setTimeout(() => {
@@ -71,7 +73,10 @@ function followLog() {
       while (log.children.length > LOG_ROWS_MAX) log.lastElementChild.remove();
     };
     page.onerror = () => { logTimer = undefined; };
-    page.open('GET', location.href);
+    const newest = Number(log.firstElementChild?.id.replace('entry-', '') ?? 0);
+    const address = new URL(location.href);
+    address.searchParams.set('after', String(Math.max(0, newest - LOG_ROWS_AGAIN)));
+    page.open('GET', address);
     page.send();
   }, 1000);
 }

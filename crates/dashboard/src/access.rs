@@ -9,7 +9,7 @@ pub(crate) enum Access {
     Read,
     /// Reads the arguments of calls.
     ReadArguments,
-    /// Sees what the owner's accounts hold: health, listening, playing, watching.
+    /// Sees what the owner's accounts hold: health, listening, playing, watching, and how much on which day.
     ReadOwnData,
     /// Writes policies and attaches them to grants.
     WritePolicies,

@@ -99,7 +99,7 @@ pub(crate) const ROUTES: &[Route] = &[
     post("/policies/{name}", Access::WritePolicies, pages::policies::edit),
     post("/policies/{name}/restore", Access::WritePolicies, pages::policies::restore),
     get("/accounts", pages::accounts::list),
-    get("/accounts/{service}/data", pages::accounts::data),
+    own("/accounts/{service}/data", pages::accounts::data),
     stream("/accounts/{service}/export", Access::Administer, pages::accounts::export),
     post("/accounts/{service}/connect", Access::Administer, pages::accounts::connect),
     post("/accounts/{service}/disconnect", Access::Administer, pages::accounts::disconnect),

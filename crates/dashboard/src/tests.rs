@@ -269,6 +269,12 @@ async fn every_route_is_open_to_its_roles_and_to_no_other() {
             assert_eq!(stranger.status, StatusCode::UNAUTHORIZED, "{} {twin}", route.method);
         }
         for (role, cookie) in &cookies {
+            if route.method == Method::GET && route.has_twin() {
+                let twin = if path == "/" { "/index.json".into() } else { format!("{path}.json") };
+                let status = stage.get(cookie, &twin).status;
+                let is_refused = status == StatusCode::FORBIDDEN;
+                assert_eq!(is_refused, !route.access.allows(*role), "{} {twin}", role.as_str());
+            }
             let response = match route.method {
                 Method::GET => stage.get(cookie, &path),
                 _ => stage.post(cookie, &path, ""),
@@ -282,6 +288,73 @@ async fn every_route_is_open_to_its_roles_and_to_no_other() {
             }
         }
     }
+}
+
+/// What of a request is wrong, in its headers and its body.
+type Forgery<'f> = (&'f str, Vec<(&'f str, &'f str)>, String);
+
+#[tokio::test]
+async fn every_form_needs_its_token_its_origin_and_its_session() {
+    let stage = Stage::new();
+    let cookie = stage.sign_in(Role::Admin);
+    let other = stage.sign_in(Role::Admin);
+    let (jar, own) = (format!("tollgate_session={cookie}"), ("origin", ORIGIN));
+    let token = csrf::token(&cookie);
+    let both = format!("{jar}; tollgate_session={other}");
+    let good = || format!("csrf={token}&name=eve&role=admin&for=once");
+    let forgeries: [Forgery<'_>; 8] = [
+        ("no token", vec![own, ("cookie", &jar)], "name=eve&role=admin".to_owned()),
+        ("another session's token", vec![own, ("cookie", &jar)], {
+            format!("csrf={}&name=eve&role=admin", csrf::token(&other))
+        }),
+        ("no origin", vec![("cookie", &jar)], good()),
+        ("another origin", vec![("origin", "http://127.0.0.1:9"), ("cookie", &jar)], good()),
+        ("a hidden origin", vec![("origin", "null"), ("cookie", &jar)], good()),
+        ("another site", vec![own, ("sec-fetch-site", "cross-site"), ("cookie", &jar)], good()),
+        ("no session", vec![own], good()),
+        ("two sessions", vec![own, ("cookie", &both)], good()),
+    ];
+    let rows = |stage: &Stage| stage.dashboard.app.audit().unwrap().newest_seq().unwrap();
+    let (before, people) = (rows(&stage), stage.registry.people().unwrap().len());
+    for route in ROUTES.iter().filter(|route| route.method == Method::POST) {
+        let path = filled(route.path);
+        for (what, headers, body) in &forgeries {
+            let headers = [&headers[..], &[("host", HOST)]].concat();
+            for path in [path.clone(), format!("{path}.json")] {
+                let status = stage.send(Method::POST, &path, &headers, body).status;
+                let is_refused = matches!(status.as_u16(), 401 | 403);
+                assert!(is_refused, "{path} with {what}: {status}");
+            }
+        }
+        // A link, which carries the session, does nothing either.
+        let query = format!("{path}?{}", good());
+        let has_page = ROUTES.iter().any(|r| r.path == route.path && r.method == Method::GET);
+        let status = stage.get(&cookie, &query).status;
+        assert!(has_page || status == StatusCode::METHOD_NOT_ALLOWED, "{query}: {status}");
+    }
+    assert_eq!(rows(&stage), before, "a refused form left a row, so it did something");
+    assert_eq!(stage.registry.people().unwrap().len(), people);
+}
+
+#[test]
+fn every_form_of_a_template_carries_the_token() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/templates");
+    // Forms without a session: whoever signs in has none yet.
+    let without = ["sign_in.html", "sign_in_choices.html"];
+    let mut forms = 0;
+    for file in std::fs::read_dir(folder).unwrap() {
+        let file = file.unwrap();
+        let name = file.file_name().into_string().unwrap();
+        let text = std::fs::read_to_string(file.path()).unwrap();
+        for form in text.split("<form").skip(1) {
+            let form = form.split("</form>").next().unwrap();
+            if form.contains("method=\"post\"") && !without.contains(&name.as_str()) {
+                assert!(form.contains("name=\"csrf\""), "{name}: {form}");
+                forms += 1;
+            }
+        }
+    }
+    assert!(forms > 40, "{forms}");
 }
 
 #[tokio::test]
@@ -495,6 +568,8 @@ async fn the_audit_log_is_filtered_by_time_exported_and_verified() {
     assert_eq!(seqs("/audit.json"), 1, "the sign-in");
     assert_eq!(seqs("/audit.json?since=2000-01-01T00:00"), 1);
     assert_eq!(seqs("/audit.json?until=2000-01-01T00:00"), 0);
+    assert_eq!(seqs("/audit.json?after=1"), 1);
+    assert_eq!(seqs("/audit.json?after=999"), 0);
     let wrong = stage.get(&cookie, "/audit?since=yesterday");
     assert_eq!(wrong.status, StatusCode::UNPROCESSABLE_ENTITY);
 

@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict';
 import { createServer, request } from 'node:http';
 
+import { operations } from './lib/pages.mjs';
+
 /// A site of somebody else with this page.
 async function site(html, test) {
   const server = createServer((_, response) => response.writeHead(200, { 'content-type': 'text/html' }).end(html));
@@ -72,6 +74,38 @@ export const tests = {
         assert.ok(found >= 400 && found !== 404, `${host} ${path}: ${found}`);
       }
     }
+  },
+
+  async 'every address needs a session, a page of its own and this host name'({ windows }) {
+    const page = await windows.open();
+    const streams = ['/events', '/openapi', '/audit/export', '/accounts/whoop/export'];
+    const all = [...await operations(page), ...streams.map((path) => ({ method: 'GET', path }))];
+    assert.ok(all.length > 70, `${all.length} operations`);
+    const entries = async () => (await (await page.request.get('/audit.json')).json()).entries;
+    const [{ seq: before }] = await entries();
+    const cookie = windows.session.cookies.map((one) => `${one.name}=${one.value}`).join('; ');
+    const { host } = new URL(windows.base);
+    const form = { 'content-type': 'application/x-www-form-urlencoded' };
+    for (const { method, path } of all) {
+      const filled = path.replace(/\{\w+\}/g, 'x');
+      for (const address of [filled, filled === '/' ? '/index.json' : `${filled}.json`]) {
+        const send = (headers) => status(windows.base, address, { method, headers: { ...form, ...headers } });
+        const own = method === 'POST' ? { origin: windows.base } : {};
+        assert.equal(await send(own), 401, `${method} ${address} without a session`);
+        const foreign = await send({ cookie, host: 'evil.example', ...own });
+        assert.ok(foreign === 403 || foreign === 421, `${method} ${address} at another host: ${foreign}`);
+        const rebound = await send({ cookie, host: `evil.example:${host.split(':')[1]}`, origin: 'http://evil.example' });
+        assert.ok(rebound === 403 || rebound === 421, `${method} ${address} rebound: ${rebound}`);
+        if (method === 'POST') {
+          assert.equal(await send({ cookie, origin: 'http://evil.example' }), 403, `${address} from another site`);
+          assert.equal(await send({ cookie, ...own }), 403, `${address} without its token`);
+        }
+      }
+    }
+    // Refusals may leave rows, and the demo syncs by itself; nothing else happened.
+    const left = (await entries()).filter((entry) => entry.seq > before).map((entry) => entry.act || entry.decision);
+    assert.deepEqual(left.filter((one) => !['synced', 'refused', 'unauthenticated'].includes(one)), []);
+    await windows.close(page);
   },
 
   async 'a cookie that was planted before the sign-in is not the session'({ windows }) {

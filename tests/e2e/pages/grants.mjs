@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 
 import { Agent } from './lib/agent.mjs';
 
-export async function createGrant(page, label) {
+export async function createGrant(page, label, server = 'demo') {
   await page.goto('/grants');
   await page.getByLabel('Label').fill(label);
-  await page.getByRole('checkbox', { name: 'demo', exact: true }).check();
-  await page.locator('select[name="policy:demo"]').selectOption('demo');
+  await page.getByRole('checkbox', { name: server, exact: true }).check();
+  await page.locator(`select[name="policy:${server}"]`).selectOption(server);
   await page.getByRole('button', { name: 'Create grant' }).click();
   await page.getByRole('heading', { name: `Token of ${label}` }).waitFor();
   return (await page.locator('pre code').first().innerText()).trim();

@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
+import { rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 import { card } from './approvals.mjs';
+import { createGrant } from './grants.mjs';
+import { Agent } from './lib/agent.mjs';
+import { everyPage } from './lib/pages.mjs';
 
 /// A server that puts markup into everything it says.
 const SERVER = fileURLToPath(new URL('../servers/markup.mjs', import.meta.url));
@@ -12,6 +18,11 @@ const SCRIPT = '</script></code><script>window.isHit = true; alert(2)</script>';
 async function checkUnhit(page, path) {
   assert.equal(await page.evaluate(() => window.isHit), undefined, `script ran on ${path}`);
   assert.equal(await page.locator('main img, main script').count(), 0, `markup on ${path}`);
+}
+
+async function newestEntry(page, path) {
+  await page.goto(path);
+  return (await page.locator('tbody a').first().innerText()).trim();
 }
 
 export const tests = {
@@ -84,6 +95,69 @@ export const tests = {
     await page.goto('/servers/hostile');
     await page.getByText('Remove this server').click();
     await page.getByRole('button', { name: 'Remove server' }).click();
+    await windows.close(page);
+  },
+
+  async 'markup of server errors is shown as text, on every page'({ windows, url }) {
+    const page = await windows.open();
+    const sign = join(tmpdir(), `markup-${process.pid}`);
+    const addForm = async () => {
+      await page.goto('/servers');
+      await page.getByText('A command on this machine').click();
+      const form = page.locator('form').filter({ has: page.locator('input[name="command"]') });
+      await form.getByLabel('Name', { exact: true }).first().fill('broken');
+      await form.getByLabel('Command').fill(`${process.execPath} ${SERVER} ${sign}`);
+      await form.getByRole('button', { name: 'Try it' }).click();
+    };
+    // A try that fails shows what the server said.
+    await writeFile(sign, '');
+    await addForm();
+    await page.getByRole('alert').waitFor();
+    assert.match(await page.getByRole('alert').innerText(), /<script>|onerror/);
+    await checkUnhit(page, 'a failed try');
+    await rm(sign);
+    await addForm();
+    await page.getByRole('button', { name: /^Add broken/ }).click();
+    await page.getByRole('heading', { name: 'Server broken' }).waitFor();
+
+    // A call that fails, by an agent and on the page of the tool.
+    await page.goto('/policies');
+    await page.getByLabel('Name', { exact: true }).fill('broken');
+    await page.getByLabel('JSON or YAML').fill('{"version":"1","default":"deny","tools":{"fail":{}}}');
+    await page.getByRole('button', { name: 'Save policy' }).click();
+    await page.getByText('version 1', { exact: true }).waitFor();
+    const token = await createGrant(page, 'broken', 'broken');
+    const answer = await new Agent(url.replace(/demo$/, 'broken'), token).call('fail', {}, { client: SCRIPT });
+    assert.match(answer.text, /onerror/, 'the agent reads the error as it was written');
+    await page.goto('/servers/broken/tools/fail');
+    await page.locator('select[name="grant"]').selectOption('broken');
+    await page.getByRole('button', { name: 'Run it if allowed' }).click();
+    await page.getByRole('heading', { name: 'Error result' }).waitFor();
+    assert.match(await page.innerText('main'), /onerror/);
+    await checkUnhit(page, 'the tried tool');
+
+    // The server refuses to list, and ends.
+    await writeFile(sign, '');
+    await page.goto('/servers/broken');
+    await page.getByRole('button', { name: 'List them now' }).click();
+    await page.locator('.problem').first().waitFor();
+    assert.match(await page.locator('.problem').first().innerText(), /<script>|onerror/);
+    await checkUnhit(page, 'the failed list');
+
+    const tool = (await (await page.request.get('/servers/broken.json')).json()).tools.find((one) => one.name !== 'fail').name;
+    const names = {
+      server: 'broken', tool, label: 'broken', name: { servers: 'broken', policies: 'broken', people: 'owner' },
+      seq: await newestEntry(page, '/audit?grant=broken'), id: undefined, service: 'whoop', metric: 'hrv', topic: 'music',
+    };
+    for (const path of await everyPage(page, names)) {
+      const response = await page.goto(path);
+      assert.ok([200, 404].includes(response.status()), `${path}: ${response.status()}`);
+      await checkUnhit(page, path);
+    }
+    await page.goto('/servers/broken');
+    await page.getByText('Remove this server').click();
+    await page.getByRole('button', { name: 'Remove server' }).click();
+    await rm(sign);
     await windows.close(page);
   },
 

@@ -1,4 +1,6 @@
-// A server on stdio that puts markup into everything it says: names, descriptions, schemas, results and errors.
+// A server on stdio that puts markup into everything it says: names, descriptions, schemas, results and errors. While
+// the file of its first argument exists, it refuses everything with such an error and ends with such a line.
+import { existsSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 
 const MARKUP = '</code></td><script>window.isHit = true; alert(1)</script><img src=x onerror="window.isHit = true">';
@@ -14,9 +16,16 @@ const TOOLS = [
   { name: 'fail', description: MARKUP, inputSchema: { type: 'object', properties: {} } },
 ];
 
+const isBroken = () => process.argv[2] !== undefined && existsSync(process.argv[2]);
+
 createInterface({ input: process.stdin }).on('line', (line) => {
   const { id, method } = JSON.parse(line);
   if (id === undefined) return;
+  if (isBroken()) {
+    say({ id, error: { code: -32603, message: MARKUP, data: MARKUP } });
+    process.stderr.write(`${MARKUP}\n`, () => process.exit(1));
+    return;
+  }
   if (method === 'initialize') {
     const serverInfo = { name: MARKUP, version: MARKUP };
     say({ id, result: { protocolVersion: '2025-11-25', capabilities: { tools: {} }, serverInfo, instructions: MARKUP } });

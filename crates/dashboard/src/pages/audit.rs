@@ -113,6 +113,8 @@ pub(crate) fn list(app: &App, visit: &Visit) -> Result<Response, Problem> {
         Some(number) => before(number)?,
     };
     let oldest = newest.saturating_sub(SEARCHED_ROWS_MAX);
+    // A page that follows the log has the older rows already.
+    let oldest = visit.asked("after").map_or(Ok(oldest), |after| Ok(before(after)?.max(oldest)))?;
     let filter = Filter { seq_min: Some(oldest), seq_max: Some(newest), ..filter };
     let mut entries = Vec::new();
     let mut older = None;
@@ -194,13 +196,13 @@ fn newest_seq(app: &App, until_us: Option<i64>) -> Result<u64, Problem> {
 /// The last sequence number before a given one.
 fn before(number: &str) -> Result<u64, Problem> {
     let number: u64 =
-        number.parse().map_err(|_| Problem::invalid("`before` is the number of an entry"))?;
+        number.parse().map_err(|_| Problem::invalid("`before` and `after` are numbers of entries"))?;
     Ok(number.saturating_sub(1))
 }
 
 /// An address with the same filter and these parameters instead of the page's own.
 fn address(visit: &Visit, path: &str, more: &[(&str, &str)]) -> String {
-    const OWN: [&str; 3] = ["before", "live", "format"];
+    const OWN: [&str; 4] = ["before", "after", "live", "format"];
     let kept = visit.query.iter().map(|(key, value)| (key.as_str(), value.as_str()));
     let kept = kept.filter(|(key, value)| !OWN.contains(key) && !value.is_empty());
     let parts: Vec<String> = kept

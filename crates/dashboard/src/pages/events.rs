@@ -26,7 +26,7 @@ pub(crate) fn stream(app: &App, visit: &Visit) -> Result<Response, Problem> {
     let audit = visit.asked("audit").and_then(|_| app.audit().ok());
     tokio::spawn(async move {
         let rounds = STREAM_SECONDS_MAX * 1000 / u64::try_from(EVERY.as_millis()).unwrap_or(1000);
-        let mut known = None;
+        let (mut known, mut waiting) = (None, 0);
         for _ in 0..rounds {
             let (session, cookie) = (Arc::clone(&watched), cookie.clone());
             let signed_in = tokio::task::spawn_blocking(move || session.is_signed_in(&cookie));
@@ -34,13 +34,16 @@ pub(crate) fn stream(app: &App, visit: &Visit) -> Result<Response, Problem> {
             if !signed_in.await.unwrap_or(false) {
                 return;
             }
-            // The generation is a number in memory; approvals are read only when it changed.
+            // The generation is a number in memory, and the log is looked at from outside: a call costs the same
+            // with an open page. Approvals are read only when one changed.
             let end = audit.as_ref().and_then(|audit| audit.end().ok());
             let news = (watched.generation(), end);
             if known != Some(news) {
                 let has_grown = known.is_some_and(|(_, before)| before != end);
+                if known.is_none_or(|(generation, _)| generation != news.0) {
+                    waiting = watched.pending_count();
+                }
                 known = Some(news);
-                let waiting = watched.pending_count();
                 let event = format!("data: {{\"approvals\":{waiting},\"audit\":{has_grown}}}\n\n");
                 if sender.send(Bytes::from(event)).await.is_err() {
                     return;
