@@ -9,6 +9,7 @@ pub mod effective;
 pub mod export;
 pub mod files;
 pub mod gate_time;
+mod header;
 mod hex;
 pub mod home;
 pub mod index;

@@ -14,6 +14,7 @@ use platform::files::FileId;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use crate::captures::Captures;
+use crate::header::Header;
 use crate::home::{Home, private};
 use crate::ledger::Note;
 use crate::open_lock::OpenLock;
@@ -104,7 +105,7 @@ impl std::fmt::Debug for Registry {
 
 struct RegistryConnection {
     db: Connection,
-    file: FileId,
+    header: Header,
     /// The value of `PRAGMA data_version` when `generation` was last read.
     data_version: i64,
     generation: u64,
@@ -229,12 +230,11 @@ impl Registry {
     /// The connection, after checking that it still refers to the file in the home.
     fn lock(&self) -> Result<MutexGuard<'_, RegistryConnection>, RegistryError> {
         let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
-        if FileId::of_path(&self.path).ok() == Some(connection.file) {
+        if FileId::of_path(&self.path).ok() == Some(connection.header.id()) {
             // Cached pages may hide that the file was overwritten; its first bytes show it.
-            return match begins_as_database(&self.path) {
+            return match connection.header.is_of_database() {
                 Ok(true) => Ok(connection),
                 Ok(false) => Err(overwritten(&self.path)),
-                // Too many open files, for example, say nothing about this one.
                 Err(error) => Err(RegistryError::Io(error.to_string())),
             };
         }
@@ -259,18 +259,6 @@ impl Registry {
     }
 }
 
-/// Whether the file starts like an SQLite database.
-fn begins_as_database(path: &Path) -> io::Result<bool> {
-    use std::io::Read as _;
-    const BEGINNING: &[u8; 16] = b"SQLite format 3\0";
-    let mut found = [0; BEGINNING.len()];
-    match crate::files::open(path)?.read_exact(&mut found) {
-        Ok(()) => Ok(found == *BEGINNING),
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
 fn overwritten(path: &Path) -> RegistryError {
     RegistryError::Corrupt(format!(
         "`{}` no longer starts like a database; restore it from a copy",
@@ -280,7 +268,10 @@ fn overwritten(path: &Path) -> RegistryError {
 
 impl RegistryConnection {
     fn connect(path: &Path) -> Result<RegistryConnection, RegistryError> {
-        let file = FileId::of_path(path).map_err(|_| RegistryError::Vanished(path.into()))?;
+        let header = Header::of(path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => RegistryError::Vanished(path.into()),
+            _ => RegistryError::Io(error.to_string()),
+        })?;
         let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         db.busy_timeout(Duration::from_millis(BUSY_MS_MAX))?;
         let journal: String =
@@ -295,7 +286,7 @@ impl RegistryConnection {
         // Deleted data is also removed from the file.
         db.pragma_update(None, "secure_delete", true)?;
         db.pragma_update(None, "trusted_schema", false)?;
-        Ok(RegistryConnection { db, file, data_version: -1, generation: 0 })
+        Ok(RegistryConnection { db, header, data_version: -1, generation: 0 })
     }
 
     /// `data_version` is read from shared memory; the table is read only when it changed.

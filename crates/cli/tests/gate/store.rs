@@ -124,3 +124,17 @@ fn p02_on_a_full_disk_the_gate_refuses_every_call() {
     gate.verify();
     gate.stop();
 }
+
+/// A backup tool, or the owner with `sqlite3`, opens and closes the database of a running gate.
+#[test]
+fn another_program_that_reads_the_database_does_not_cut_the_gate_off_from_it() {
+    const READ: &str = "import sqlite3, sys\ndb = sqlite3.connect(sys.argv[1])\n\
+                        db.execute('SELECT count(*) FROM grants').fetchone()\ndb.close()";
+    let (gate, _recorder, client) = Gate::with_recorder();
+    let mut read = Command::new("python3");
+    assert!(read.args(["-c", READ]).arg(gate.home.join("gate.db")).status().unwrap().success());
+    assert!(gate.home.join("gate.db-wal").exists(), "the gate still uses this log");
+    gate.policy("rules", &json!({ "version": "1", "default": "deny" }));
+    let answer = client.call("echo", &json!({ "nonce": "later" }));
+    assert_eq!(answer.denial()["code"], "denied_by_default", "{}", answer.text());
+}
