@@ -1,14 +1,14 @@
 //! `cargo xtask bench gate`: what the gate costs, as ratios to a direct connection measured in the same run.
 //! The load generator is `tools/mcpbench`, a member of the workspace.
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+use crate::tools::process::{Scratch, Started, free_port};
 use gate_settings::{GateSettings, POWER, PROCESS, PROCESS_BUSY_POLL};
 
 pub(crate) mod catalog;
@@ -43,7 +43,7 @@ pub(crate) fn gate(root: &Path, args: &[String]) -> Result<()> {
     let bench = build_mcpbench(root)?;
     let tollgate = build_tollgate(root)?;
     let upstream_port = free_port()?;
-    let _upstream = Started::new(
+    let _upstream = Started::silent(
         Command::new(&bench)
             .args(["upstream", "--listen", &format!("127.0.0.1:{upstream_port}")])
             .args(["--tools", &TOOLS.to_string()]),
@@ -152,7 +152,7 @@ fn nginx_baseline(bench: &Path, upstream: u16, plan: &Plan) -> Result<()> {
     );
     let file = home.path.join("nginx.conf");
     std::fs::write(&file, settings)?;
-    let nginx = Started::new(Command::new("nginx").arg("-c").arg(&file))?;
+    let nginx = Started::silent(Command::new("nginx").arg("-c").arg(&file))?;
     wait_for(port)?;
     let version = String::from_utf8_lossy(&version.stderr);
     let version = version.trim().rsplit('/').next().unwrap_or_default();
@@ -188,7 +188,7 @@ fn with_many_rows(
         ],
         None,
     )?;
-    let process = Started::new(up(tollgate, &home.path, port))?;
+    let process = Started::silent(up(tollgate, &home.path, port))?;
     wait_for(port)?;
     let gate = RunningGate { process, port, token, _home: home };
     let one = Plan { calls: plan.calls, rounds: plan.rounds, sessions: "1".to_owned() };
@@ -229,7 +229,7 @@ fn cold_start(tollgate: &Path, upstream: u16) -> Result<()> {
         let port = free_port()?;
         let token = set_up(tollgate, &home.path, upstream, PROCESS, TOOLS)?;
         let begin = Instant::now();
-        let _gate = Started::new(up(tollgate, &home.path, port))?;
+        let _gate = Started::silent(up(tollgate, &home.path, port))?;
         while !answers(port, &token) {
             if begin.elapsed() > Duration::from_secs(10) {
                 bail!("the gate did not answer within 10 s");
@@ -279,7 +279,7 @@ impl RunningGate {
         let home = Scratch::new("gate")?;
         let port = free_port()?;
         let token = set_up(tollgate, &home.path, upstream, settings, entries)?;
-        let process = Started::new(up(tollgate, &home.path, port))?;
+        let process = Started::silent(up(tollgate, &home.path, port))?;
         wait_for(port)?;
         Ok(RunningGate { process, port, token, _home: home })
     }
@@ -366,10 +366,6 @@ fn cargo(args: &[&str], target: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
-fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
-}
-
 fn wait_for(port: u16) -> Result<()> {
     let begin = Instant::now();
     while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
@@ -389,43 +385,4 @@ fn resident_mb(pid: u32) -> Result<f64> {
         .and_then(|rest| rest.split_whitespace().next()?.parse::<f64>().ok())
         .context("no VmRSS")?;
     Ok(kb / 1024.0)
-}
-
-/// A process that is killed when this is dropped.
-struct Started {
-    child: Child,
-}
-
-impl Started {
-    fn new(command: &mut Command) -> Result<Started> {
-        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-        Ok(Started { child })
-    }
-}
-
-impl Drop for Started {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// A folder that is removed when this is dropped.
-struct Scratch {
-    path: PathBuf,
-}
-
-impl Scratch {
-    fn new(name: &str) -> Result<Scratch> {
-        let unique = format!("tollgate-bench-{name}-{}-{}", std::process::id(), free_port()?);
-        let path = std::env::temp_dir().join(unique);
-        std::fs::create_dir_all(&path)?;
-        Ok(Scratch { path })
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.path);
-    }
 }

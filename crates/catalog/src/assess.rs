@@ -152,12 +152,12 @@ pub fn assess_tool(
     let poison = inspect_with(tool, siblings, context.other_tools);
     raise_risk(&mut classification, &poison);
     let mut facts = Facts::of(&classification, &traits, &poison);
-    if let Some(words) = context.drift.iter().find_map(|drift| drifted(&name, drift)) {
-        facts.add_drift(words);
+    if let Some(message) = context.drift.iter().find_map(|drift| drifted(&name, drift)) {
+        facts.add_drift(message);
     }
     for look_alike in context.look_alikes {
-        if let Some(words) = confused_with(server, &name, look_alike) {
-            facts.add_look_alike(words);
+        if let Some(message) = confused_with(server, &name, look_alike) {
+            facts.add_look_alike(message);
         }
     }
     let patterns = exposures(&name, &facts);
@@ -184,8 +184,8 @@ fn raise_risk(class: &mut Classification, poison: &Poison) {
     class.risk = class.risk.max(floor);
     if let Some(finding) = poison.findings.first() {
         class.evidence.push(Evidence {
-            place: finding.place.clone(),
-            words: finding.quote.clone(),
+            location: finding.location.clone(),
+            text: finding.quote.clone(),
             meaning: format!("it {}", finding.kind.describe()),
         });
     }

@@ -153,7 +153,7 @@ fn effect(before: Option<&AssessedTool>, after: &AssessedTool) -> (Vec<String>, 
     }
     for signal in &is.signals {
         if !was.signals.iter().any(|s| s.kind == signal.kind) {
-            out.push(format!("it now {} ({})", signal.kind.describe(), signal.place));
+            out.push(format!("it now {} ({})", signal.kind.describe(), signal.location));
             worse = true;
         }
     }

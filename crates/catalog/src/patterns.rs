@@ -158,7 +158,7 @@ fn exposure(pattern: &'static Pattern, tool: &str, facts: &Facts) -> Option<Expo
     Some(Exposure {
         id: pattern.id,
         title: pattern.title,
-        because: shown.iter().map(|observed| observed.words.clone()).collect(),
+        because: shown.iter().map(|observed| observed.message.clone()).collect(),
         effect: pattern.effect,
         rule: pattern.rule_for(tool, parameter),
     })

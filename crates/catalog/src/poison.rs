@@ -110,14 +110,16 @@ impl Suspicion {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PoisonFinding {
     pub kind: PoisonKind,
-    pub place: String,
+    #[serde(rename = "place")]
+    pub location: String,
     /// Byte range in the decoded text at `place`; for a key, in the key.
     pub start: usize,
     pub end: usize,
     /// The passage, safe to print.
     pub quote: String,
     /// What is wrong with it.
-    pub words: String,
+    #[serde(rename = "words")]
+    pub message: String,
     pub points: u32,
 }
 
@@ -155,8 +157,8 @@ pub fn inspect_with(definition: Value<'_>, siblings: &[&str], others: &[&str]) -
 }
 
 /// Inspects a bare text, such as a server's instructions.
-pub fn inspect_text(place: &str, text: &str) -> Poison {
-    let text = Text { pointer: place.to_owned(), role: Role::Prose, content: text.to_owned() };
+pub fn inspect_text(location: &str, text: &str) -> Poison {
+    let text = Text { pointer: location.to_owned(), role: Role::Prose, content: text.to_owned() };
     verdict(read(&text))
 }
 
@@ -192,7 +194,7 @@ fn points(findings: &[PoisonFinding]) -> u32 {
 }
 
 fn differs(a: &PoisonFinding, b: &PoisonFinding) -> bool {
-    let apart = a.place != b.place || a.end <= b.start || b.end <= a.start;
+    let apart = a.location != b.location || a.end <= b.start || b.end <= a.start;
     apart && a.quote != b.quote
 }
 
@@ -202,14 +204,14 @@ fn verdict(mut findings: Vec<PoisonFinding>) -> Poison {
         findings.iter().any(|f| f.kind == PoisonKind::Harvest && f.points >= HARVEST_POINTS);
     // "Pass the id as parameter" is ordinary; "pass the contents" after "read the key file" is not.
     findings.retain(|f| f.kind != PoisonKind::Smuggle || harvests);
-    findings.sort_by(|a, b| b.points.cmp(&a.points).then_with(|| a.place.cmp(&b.place)));
+    findings.sort_by(|a, b| b.points.cmp(&a.points).then_with(|| a.location.cmp(&b.location)));
     let points = points(&findings);
     let suspicion = match points {
         POISONED_POINTS.. => Suspicion::Poisoned,
         SUSPICIOUS_POINTS.. => Suspicion::Suspicious,
         _ => return Poison { points, ..Poison::default() },
     };
-    findings.dedup_by(|a, b| (a.kind, &a.place, a.start) == (b.kind, &b.place, b.start));
+    findings.dedup_by(|a, b| (a.kind, &a.location, a.start) == (b.kind, &b.location, b.start));
     Poison { suspicion, points, findings }
 }
 
@@ -227,14 +229,14 @@ fn hidden_characters(definition: Value<'_>) -> Vec<PoisonFinding> {
             OddityKind::MixedScript | OddityKind::LookAlike => (PoisonKind::LookAlikeName, 120),
             OddityKind::NameOutsideAllowed | OddityKind::RepeatedKey => continue,
         };
-        let words = oddity.words;
+        let message = oddity.message;
         out.push(PoisonFinding {
             kind,
-            place: oddity.place,
+            location: oddity.location,
             start: 0,
             end: 0,
-            quote: words.clone(),
-            words,
+            quote: message.clone(),
+            message,
             points,
         });
     }

@@ -45,7 +45,7 @@ fn results(server: &str, tool: &AssessedTool, artifact: Option<&str>) -> Vec<Val
         let level = if tool.poison.suspicion == Suspicion::Poisoned { "error" } else { "warning" };
         let text = format!(
             "the definition of `{}` {} at {}: \"{}\"",
-            tool.name, finding.words, finding.place, finding.quote
+            tool.name, finding.message, finding.location, finding.quote
         );
         out.push(result("tool-poisoning", level, &text));
     }
@@ -71,7 +71,7 @@ fn risk(tool: &AssessedTool) -> Value {
     let why: Vec<String> = class
         .evidence
         .iter()
-        .map(|e| format!("{} (\"{}\" in the {})", e.meaning, e.words, e.place))
+        .map(|e| format!("{} (\"{}\" in the {})", e.meaning, e.text, e.location))
         .collect();
     let text =
         format!("`{}` is {}, {} risk: {}", tool.name, class.category, class.risk, why.join("; "));

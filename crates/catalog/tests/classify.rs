@@ -217,7 +217,7 @@ fn signals_name_the_parameter_that_shows_them() {
     for (kind, parameter, words) in cases {
         let found = of(&tool("update_thing", "Update a thing", &[parameter]));
         let signal = found.signals.iter().find(|s| s.kind == *kind).expect(parameter);
-        assert_eq!(signal.place, format!("parameter `{parameter}`"));
+        assert_eq!(signal.location, format!("parameter `{parameter}`"));
         assert_eq!(kind.describe(), *words);
     }
     let bulk = of(&tool("bulk_update_contacts", "Update contacts", &[]));
@@ -290,10 +290,10 @@ fn evidence_quotes_the_definition() {
             + &lesson.tool["inputSchema"].to_string();
         assert!((1..=4).contains(&found.evidence.len()));
         for evidence in &found.evidence {
-            for word in evidence.words.split(" … ").flat_map(|w| w.split(", ")) {
+            for word in evidence.text.split(" … ").flat_map(|w| w.split(", ")) {
                 assert!(source.contains(word), "{word:?} is not in {source}");
             }
-            assert!(!evidence.meaning.is_empty() && !evidence.place.is_empty());
+            assert!(!evidence.meaning.is_empty() && !evidence.location.is_empty());
         }
     }
 }
@@ -337,7 +337,7 @@ proptest! {
             "inputSchema": {"properties": {parameter: {"enum": [name, 1, null]}}}}));
         assert!(!found.evidence.is_empty());
         for evidence in &found.evidence {
-            let shown = format!("{}{}", evidence.place, evidence.words);
+            let shown = format!("{}{}", evidence.location, evidence.text);
             assert!(!shown.chars().any(char::is_control), "{shown:?}");
         }
     }

@@ -197,7 +197,7 @@ fn odd_names_and_hidden_characters_are_found_where_they_are() {
         let text = tool.to_string();
         let doc = Doc::read(text.as_bytes(), &Bounds::ANSWER).unwrap();
         let found = oddities(doc.root());
-        assert!(found.iter().any(|o| o.kind == kind && o.place == place), "{tool}: {found:?}");
+        assert!(found.iter().any(|o| o.kind == kind && o.location == place), "{tool}: {found:?}");
     }
     let twice = Doc::read(br#"{"name":"a","x":{"k":1,"k":2}}"#, &Bounds::ANSWER).unwrap();
     assert_eq!(oddities(twice.root())[0].kind, OddityKind::RepeatedKey);
@@ -207,7 +207,7 @@ fn odd_names_and_hidden_characters_are_found_where_they_are() {
 fn tag_characters_are_decoded() {
     let tool = json!({"name": "a", "description": "\u{e0068}\u{e0069}"}).to_string();
     let found = oddities(Doc::read(tool.as_bytes(), &Bounds::ANSWER).unwrap().root());
-    assert_eq!(found[0].words, "2 tag characters that spell \"hi\"");
+    assert_eq!(found[0].message, "2 tag characters that spell \"hi\"");
 }
 
 #[test]

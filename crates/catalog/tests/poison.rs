@@ -80,7 +80,7 @@ fn a_finding_has_its_location() {
     );
     let finding = poison.findings.first().unwrap();
     assert_eq!(finding.kind, PoisonKind::Secrecy);
-    assert_eq!(finding.place, "/inputSchema/properties/a~1b/description");
+    assert_eq!(finding.location, "/inputSchema/properties/a~1b/description");
     assert!(text.get(finding.start..finding.end).unwrap().starts_with("Do not tell"));
 }
 

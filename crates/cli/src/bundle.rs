@@ -8,4 +8,4 @@ mod variables;
 
 pub(crate) use manifest::Manifest;
 pub(crate) use unpack::Bundle;
-pub(crate) use variables::{Places, target};
+pub(crate) use variables::{BundlePaths, target};

@@ -13,10 +13,10 @@ pub(crate) fn word(path: impl AsRef<Path>) -> String {
 }
 
 /// Adds `--home` to the commands in a hint if it was given on the command line.
-pub(crate) fn at_home(mend: &str, home: Option<&Path>) -> String {
+pub(crate) fn at_home(fix: &str, home: Option<&Path>) -> String {
     match home {
-        Some(home) => naming_home(mend, home),
-        None => mend.to_owned(),
+        Some(home) => naming_home(fix, home),
+        None => fix.to_owned(),
     }
 }
 

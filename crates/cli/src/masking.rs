@@ -1,7 +1,7 @@
 //! Shows servers without the secrets in their command lines and addresses, and suggests how to seal them.
 
 use store::registry::Target;
-pub(crate) use store::secret_words::{secret_argument, shown_url, shown_words};
+pub(crate) use store::secret_words::{secret_argument, shown_argv, shown_url};
 
 const SHOWN: &str = store::secret::SHOWN;
 
@@ -9,7 +9,7 @@ const SHOWN: &str = store::secret::SHOWN;
 pub(crate) fn target_text(target: &Target) -> String {
     match target {
         Target::Builtin { service } => service.clone(),
-        Target::Command { argv, .. } => shown_words(argv).join(" "),
+        Target::Command { argv, .. } => shown_argv(argv).join(" "),
         Target::Url { url, query, .. } => {
             let query = if query.is_some() { format!("?{SHOWN}") } else { String::new() };
             format!("{}{query}", shown_url(url))

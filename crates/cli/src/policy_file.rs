@@ -79,12 +79,12 @@ pub(crate) fn show_problems(
 pub(crate) fn unusable(
     problems: &[Problem],
     source: &PolicySource,
-    words: String,
+    message: String,
     out: &Out,
 ) -> anyhow::Error {
     show_problems(Severity::Error, problems, source, out);
     if !out.wants_json() {
-        return anyhow!(words);
+        return anyhow!(message);
     }
     let texts = problems.iter().rev().map(|problem| {
         let hint = problem.hint.as_deref().map(|hint| format!("\nhint: {hint}"));
@@ -92,18 +92,18 @@ pub(crate) fn unusable(
             "line {}, column {}: {}{}",
             problem.line,
             problem.column,
-            problem.words,
+            problem.message,
             hint.unwrap_or_default()
         )
     });
-    let chain = texts.fold(None, |inner: Option<anyhow::Error>, words| {
+    let chain = texts.fold(None, |inner: Option<anyhow::Error>, message| {
         Some(match inner {
-            None => anyhow!(words),
-            Some(inner) => inner.context(words),
+            None => anyhow!(message),
+            Some(inner) => inner.context(message),
         })
     });
     match chain {
-        None => anyhow!(words),
-        Some(chain) => chain.context(words),
+        None => anyhow!(message),
+        Some(chain) => chain.context(message),
     }
 }

@@ -143,7 +143,7 @@ async fn serve_status(listener: tokio::net::UnixListener, gate: Arc<Gate>) {
         if stream.peer_cred().is_ok_and(|peer| peer.uid() == own || peer.uid() == 0) {
             // It may compile policies, which would block this thread.
             let reloading = Arc::clone(&gate);
-            let _ = tokio::task::spawn_blocking(move || reloading.look_now()).await;
+            let _ = tokio::task::spawn_blocking(move || reloading.reload_now()).await;
             let text = gate.standing().to_string();
             let _ = tokio::time::timeout(ANSWER_WAIT_MAX, stream.write_all(text.as_bytes())).await;
         }

@@ -92,8 +92,8 @@ pub(crate) fn account_status(service: &'static Service, stores: &Stores) -> Acco
     let ctx = match stores.connector_context() {
         Ok(ctx) => ctx,
         Err(e) => {
-            let words = format!("{e:#}");
-            return AccountStatus { service, account: Err(words.clone()), sync: Err(words) };
+            let message = format!("{e:#}");
+            return AccountStatus { service, account: Err(message.clone()), sync: Err(message) };
         }
     };
     let account = ctx.accounts.summary(service.name).map_err(|e| e.to_string());
@@ -115,8 +115,8 @@ fn last_sync(runs: &[Run]) -> LastSync {
         // A running sync has no result yet.
         if run.status != "running" && !seen.contains(&run.resource.as_str()) {
             seen.push(&run.resource);
-            let words = run.error.as_deref().filter(|_| run.status == "error");
-            last.failed.extend(words.map(|words| format!("{}: {words}", run.resource)));
+            let message = run.error.as_deref().filter(|_| run.status == "error");
+            last.failed.extend(message.map(|message| format!("{}: {message}", run.resource)));
         }
     }
     last

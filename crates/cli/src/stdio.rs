@@ -311,8 +311,8 @@ async fn response(
 fn policy_file(file: &Path, out: &Out) -> Result<PolicyText> {
     let source = PolicySource::read(file)?;
     if let Err(error) = Policy::load(&source.text, source.format) {
-        let words = format!("policy `{}` does not load, so nothing was started", source.name);
-        return Err(unusable(&error.problems, &source, words, out));
+        let message = format!("policy `{}` does not load, so nothing was started", source.name);
+        return Err(unusable(&error.problems, &source, message, out));
     }
     let name = file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     Ok(PolicyText {

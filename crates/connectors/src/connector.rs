@@ -68,7 +68,7 @@ pub type LoadHealth =
 pub struct AgentExports {
     /// An example for the question.
     pub example: &'static str,
-    pub is_asked: fn(&Records) -> Result<bool, RecordsError>,
+    pub is_requested: fn(&Records) -> Result<bool, RecordsError>,
     pub allow: fn(&Records, &str) -> Result<(), RecordsError>,
 }
 

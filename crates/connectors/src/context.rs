@@ -150,7 +150,7 @@ impl ConnectorContext {
             return;
         }
         if let Err(error) = self.records.state_put(service.name, OWNER_NAME_KEY, name) {
-            tracing::warn!(service = service.name, %error, "could not keep the owner's name");
+            tracing::warn!(service = service.name, %error, "could not store the owner's name");
         }
     }
 }

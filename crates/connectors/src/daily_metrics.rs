@@ -141,8 +141,9 @@ impl AllMetrics {
                 Metrics::Entries(rows) => {
                     let is_wanted = |row: &&EntryMetric| wanted(&full_name(connector, &row.metric));
                     let rows = rows.iter().filter(is_wanted);
-                    let asked = entries::Asked { service: connector.name(), now_us, days, today };
-                    entries::load(records, &asked, &zone, rows)?
+                    let query =
+                        entries::MetricsQuery { service: connector.name(), now_us, days, today };
+                    entries::load(records, &query, &zone, rows)?
                 }
             };
             for metric in metrics.table() {

@@ -229,6 +229,6 @@ fn run<'a, A: DeserializeOwned, O: Serialize>(
     let done = args.and_then(|args| function(args).map_err(str::to_owned));
     Box::pin(ready(match done {
         Ok(output) => Answer::Found(serde_json::to_value(output).unwrap_or_default()),
-        Err(words) => Answer::Failed { code: "invalid_arguments", words },
+        Err(message) => Answer::Failed { code: "invalid_arguments", message },
     }))
 }

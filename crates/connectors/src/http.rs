@@ -166,7 +166,7 @@ impl Reply {
     }
 
     /// The pause that `Retry-After` or `X-RateLimit-Reset` requests.
-    pub fn wait_asked(&self) -> Option<Duration> {
+    pub fn retry_after(&self) -> Option<Duration> {
         let seconds = |name: &str| self.header(name)?.trim().parse::<f64>().ok();
         if let Some(seconds) = seconds("retry-after") {
             return Duration::try_from_secs_f64(seconds).ok();

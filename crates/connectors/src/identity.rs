@@ -19,7 +19,7 @@ const PROFILE: &str = "profile";
 /// The mirror belongs to another person.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "this login at `{service}` is not of the person whose records are here\nhint: `tollgate connect {service} --replace` deletes them and starts over; `--home DIR` keeps both apart"
+    "this login at `{service}` does not belong to the person whose records are here\nhint: `tollgate connect {service} --replace` deletes them and starts over; `--home DIR` keeps both apart"
 )]
 pub struct OtherPerson {
     service: &'static str,
@@ -118,9 +118,9 @@ fn known(ctx: &ConnectorContext, service: &'static Service) -> Result<Option<Kno
 
 /// The person in a response to the service's probe.
 fn named(service: &Service, answer: &[u8]) -> Option<String> {
-    let place = service.account?.probe.person?;
+    let path = service.account?.probe.person?;
     let answer: Value = serde_json::from_slice(answer).ok()?;
-    match answer.pointer(place)? {
+    match answer.pointer(path)? {
         Value::String(name) if !name.is_empty() => Some(name.clone()),
         // An id may be a number or a string.
         Value::Number(number) => Some(match number.as_f64() {

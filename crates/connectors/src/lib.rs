@@ -139,8 +139,8 @@ pub async fn run(
     let bound = admitted.bound();
     // The policy denies such a call; this is for the day on which it does not.
     if bound.is_some() && !tool.aggregates {
-        let words = format!("{} cannot answer with aggregates only", tool.name);
-        return Answer::Failed { code: "aggregate_only", words };
+        let message = format!("{} cannot answer with aggregates only", tool.name);
+        return Answer::Failed { code: "aggregate_only", message };
     }
     let call = ToolCall { bound, ..call };
     call.ctx.prepare_once(prepare);

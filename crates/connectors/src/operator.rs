@@ -159,20 +159,20 @@ const TOOLS: &[Tool] = &[
 #[derive(Debug)]
 struct Refusal {
     code: &'static str,
-    words: String,
+    message: String,
 }
 
 impl Refusal {
-    fn new(code: &'static str, words: impl Into<String>) -> Refusal {
-        Refusal { code, words: words.into() }
+    fn new(code: &'static str, message: impl Into<String>) -> Refusal {
+        Refusal { code, message: message.into() }
     }
 
-    fn invalid(words: impl Into<String>) -> Refusal {
-        Refusal::new("invalid_arguments", words)
+    fn invalid(message: impl Into<String>) -> Refusal {
+        Refusal::new("invalid_arguments", message)
     }
 
-    fn not_found(words: impl Into<String>) -> Refusal {
-        Refusal::new("not_found", words)
+    fn not_found(message: impl Into<String>) -> Refusal {
+        Refusal::new("not_found", message)
     }
 
     fn unavailable(error: impl std::fmt::Display) -> Refusal {
@@ -243,7 +243,7 @@ fn run<'a, A: DeserializeOwned, O: Serialize>(
     let value = done.and_then(|output| serde_json::to_value(output).map_err(Refusal::unavailable));
     Box::pin(ready(match value {
         Ok(value) => Answer::Found(value),
-        Err(Refusal { code, words }) => Answer::Failed { code, words },
+        Err(Refusal { code, message }) => Answer::Failed { code, message },
     }))
 }
 

@@ -23,7 +23,7 @@ const BELIEVED_US: u64 = 15 * 60 * SECOND_US;
 const ASK_AGAIN_US: u64 = 5 * SECOND_US;
 
 /// After a pause one request probes, and the others check this often for its response.
-const SCOUT_LOOK_US: u64 = SECOND_US / 50;
+const SCOUT_POLL_US: u64 = SECOND_US / 50;
 /// The longest wait for the probe's response.
 const SCOUT_US_MAX: u64 = 2 * SECOND_US;
 
@@ -113,7 +113,7 @@ impl RateLimiter {
         let reset = number("x-ratelimit-reset").and_then(us);
         let heard = LimitHeaders {
             is_refused: reply.status == 429,
-            wait: if reply.status == 429 { reply.wait_asked() } else { reset },
+            wait: if reply.status == 429 { reply.retry_after() } else { reset },
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
             left: number("x-ratelimit-remaining").map(|left| left.clamp(0.0, 1e9) as usize),
             // The closest limit comes first.
@@ -236,7 +236,7 @@ impl Gauge {
             ProbeState::NotNeeded => None,
             _ if table == TableUse::CountsOnly => None,
             ProbeState::Sent { at_us } if now_us.saturating_sub(at_us) < SCOUT_US_MAX => {
-                Some(SCOUT_LOOK_US)
+                Some(SCOUT_POLL_US)
             }
             ProbeState::Wanted | ProbeState::Sent { .. } => {
                 self.scout = ProbeState::Sent { at_us: now_us };
@@ -342,13 +342,13 @@ mod tests {
         gauge.learn(0, &heard(0, 1));
         assert_eq!(take(&mut gauge, 1), Some(SECOND_US - 1));
         assert_eq!(take(&mut gauge, SECOND_US), None);
-        assert_eq!(take(&mut gauge, SECOND_US), Some(SCOUT_LOOK_US));
+        assert_eq!(take(&mut gauge, SECOND_US), Some(SCOUT_POLL_US));
         gauge.learn(SECOND_US + 9, &heard(2, 1));
         let after = [0; 3].map(|n| take(&mut gauge, SECOND_US + 10 + n));
         assert_eq!(after, [None, None, Some(SECOND_US - 1)]);
         // A lost probe does not delay the others for long.
         assert_eq!(take(&mut gauge, 3 * SECOND_US), None);
-        assert_eq!(take(&mut gauge, 4 * SECOND_US), Some(SCOUT_LOOK_US));
+        assert_eq!(take(&mut gauge, 4 * SECOND_US), Some(SCOUT_POLL_US));
         assert_eq!(take(&mut gauge, 66 * SECOND_US), None);
     }
 

@@ -29,7 +29,7 @@ pub use sign_in::{
 };
 pub use tokens::{Bearer, LoginError};
 
-use tokens::RefreshState;
+use tokens::LoginRefreshState;
 
 const WAIT_MAX: Duration = Duration::from_secs(20);
 /// Metadata documents and token responses are small.
@@ -48,7 +48,7 @@ pub struct ServerLogins {
     /// For issuers of servers in a private network.
     private: Http,
     helper: Option<Helper>,
-    states: Mutex<HashMap<LoginKey, Arc<RefreshState>>>,
+    states: Mutex<HashMap<LoginKey, Arc<LoginRefreshState>>>,
     /// The address of the gate's own pages.
     pages: OnceLock<String>,
 }
@@ -85,7 +85,7 @@ impl ServerLogins {
         Some(format!("{base}/servers/{}/sign-in?grant={query}", key.server))
     }
 
-    fn state_of(&self, key: &LoginKey) -> Arc<RefreshState> {
+    fn state_of(&self, key: &LoginKey) -> Arc<LoginRefreshState> {
         let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(states.entry(key.clone()).or_default())
     }
@@ -163,12 +163,13 @@ impl ServerLogins {
         &self,
         key: &LoginKey,
         used: &Secret,
-        words: &str,
+        message: &str,
     ) -> Result<(), LoginsError> {
         let since_us = self.now_us();
         self.change(key, |login| {
             if login.tokens.access.as_ref() == Some(used) {
-                login.facts.state = LoginState::NeedsSignIn { since_us, words: words.to_owned() };
+                login.facts.state =
+                    LoginState::NeedsSignIn { since_us, message: message.to_owned() };
             }
         })
         .await

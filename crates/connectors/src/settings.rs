@@ -76,8 +76,8 @@ impl ServiceSettings {
         let values =
             fields.filter_map(|f| Some((f.name, Secret::new(look(f.variable)?)))).collect();
         Ok(ServiceSettings {
-            api_base: place(&account.api, &[], &look)?,
-            oauth_base: place(&account.oauth, &account.sign_in.paths(), &look)?,
+            api_base: endpoint(&account.api, &[], &look)?,
+            oauth_base: endpoint(&account.oauth, &account.sign_in.paths(), &look)?,
             client_id: look(account.client_id),
             client_secret: look(account.client_secret).map(Secret::new),
             access: account.access_token.and_then(look).filter(|t| t != "null").map(Secret::new),
@@ -88,15 +88,15 @@ impl ServiceSettings {
 }
 
 /// `paths` are the paths below the endpoint.
-fn place(
-    place: &Endpoint,
+fn endpoint(
+    endpoint: &Endpoint,
     paths: &[&[&str]],
     look: &dyn Fn(&str) -> Option<String>,
 ) -> Result<BaseUrl, SettingsError> {
-    let mut names = std::iter::once(place.variable).chain(place.also.iter().copied());
+    let mut names = std::iter::once(endpoint.variable).chain(endpoint.also.iter().copied());
     let set = names.find_map(|name| Some((name, look(name)?)));
-    let (variable, text) = set.unwrap_or_else(|| (place.variable, place.url.to_owned()));
-    let base = above(&text, paths).unwrap_or_else(|| completed(&text, place.completions));
+    let (variable, text) = set.unwrap_or_else(|| (endpoint.variable, endpoint.url.to_owned()));
+    let base = above(&text, paths).unwrap_or_else(|| completed(&text, endpoint.completions));
     BaseUrl::parse(&base).map_err(|why| SettingsError { variable, why })
 }
 

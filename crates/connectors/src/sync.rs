@@ -108,7 +108,7 @@ pub struct SyncRequest {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceError {
     pub code: &'static str,
-    pub words: String,
+    pub message: String,
 }
 
 /// Progress of a sync.
@@ -141,16 +141,16 @@ pub enum SyncError {
 
 /// A sync of ten years takes some seven minutes at WHOOP's pace.
 const TURN_WAIT_S_MAX: u64 = 15 * 60;
-const TURN_LOOK_EVERY: Duration = Duration::from_millis(100);
+const TURN_POLL_EVERY: Duration = Duration::from_millis(100);
 
 /// Runs a sync to its end. A resource that fails does not stop the others.
 pub async fn run(
     ctx: &ConnectorContext,
     mirror: &Mirror,
-    asked: &SyncRequest,
+    request: &SyncRequest,
     on_progress: OnProgress<'_>,
 ) -> Result<SyncReport, SyncError> {
-    let chosen = match chosen(mirror, asked) {
+    let chosen = match chosen(mirror, request) {
         Ok(chosen) => chosen,
         Err(unknown) => return Ok(SyncReport::of_unknown(ctx.clock.now().wall_us, unknown)),
     };
@@ -162,10 +162,10 @@ pub async fn run(
     let mut jobs = Vec::new();
     for resource in chosen {
         let since = match resource.since {
-            Some(since) => since(ctx, asked, started_us)?,
+            Some(since) => since(ctx, request, started_us)?,
             None => None,
         };
-        let course = JobParams { asked, since, started_us };
+        let course = JobParams { request, since, started_us };
         jobs.push(SyncJob::begin(ctx, mirror.service, resource, course, &writer, on_progress)?);
     }
     let outcomes = all(jobs.iter().map(SyncJob::run)).await;
@@ -176,8 +176,11 @@ pub async fn run(
 }
 
 /// The requested resources in the requested order, or the unknown names.
-fn chosen(mirror: &Mirror, asked: &SyncRequest) -> Result<Vec<&'static SyncResource>, Vec<String>> {
-    let Some(names) = &asked.resources else { return Ok(mirror.resources.iter().collect()) };
+fn chosen(
+    mirror: &Mirror,
+    request: &SyncRequest,
+) -> Result<Vec<&'static SyncResource>, Vec<String>> {
+    let Some(names) = &request.resources else { return Ok(mirror.resources.iter().collect()) };
     let find = |name: &String| mirror.resources.iter().find(|r| r.name == name);
     let unknown: Vec<String> = names.iter().filter(|name| find(name).is_none()).cloned().collect();
     if unknown.is_empty() { Ok(names.iter().filter_map(find).collect()) } else { Err(unknown) }
@@ -188,7 +191,7 @@ async fn wait_for_turn(
     service: &'static str,
     on_progress: OnProgress<'_>,
 ) -> Result<SyncLock, SyncError> {
-    let tries = Duration::from_secs(TURN_WAIT_S_MAX).as_millis() / TURN_LOOK_EVERY.as_millis();
+    let tries = Duration::from_secs(TURN_WAIT_S_MAX).as_millis() / TURN_POLL_EVERY.as_millis();
     for attempt in 0..tries {
         if let Some(job) = ctx.records.try_sync_lock(service)? {
             return Ok(job);
@@ -196,16 +199,19 @@ async fn wait_for_turn(
         if attempt == 0 {
             on_progress(SyncProgress::Waits);
         }
-        tokio::time::sleep(TURN_LOOK_EVERY).await;
+        tokio::time::sleep(TURN_POLL_EVERY).await;
     }
     Err(SyncError::Busy { service })
 }
 
 impl From<RecordsError> for ResourceError {
     fn from(error: RecordsError) -> ResourceError {
-        let words = error.to_string();
-        let words = words.lines().next().unwrap_or_default();
-        ResourceError { code: "CACHE_ERROR", words: format!("the local mirror failed: {words}") }
+        let message = error.to_string();
+        let message = message.lines().next().unwrap_or_default();
+        ResourceError {
+            code: "CACHE_ERROR",
+            message: format!("the local mirror failed: {message}"),
+        }
     }
 }
 
@@ -217,6 +223,6 @@ impl ResourceError {
 
     /// `CODE: message`, as results and the history show it.
     pub fn line(&self) -> String {
-        format!("{}: {}", self.code, self.words)
+        format!("{}: {}", self.code, self.message)
     }
 }

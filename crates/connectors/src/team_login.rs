@@ -38,7 +38,7 @@ pub struct TeamSignIn<'a> {
     pub verifier: &'a str,
 }
 
-/// Why nobody was signed in. Never quotes what the issuer sent.
+/// Why a sign-in failed. Never quotes what the issuer sent.
 #[derive(Debug, thiserror::Error)]
 pub enum TeamLoginError {
     #[error("the issuer cannot be reached: {0}")]

@@ -65,7 +65,7 @@ impl Fixture {
     /// The value of a successful call.
     pub(crate) async fn good(&self, tool: &str, arguments: Value) -> Value {
         match self.answer(tool, arguments).await {
-            Answer::Found(value) | Answer::Said { value, .. } => value,
+            Answer::Found(value) | Answer::Text { value, .. } => value,
             answer => panic!("{tool}: {answer:?}"),
         }
     }
@@ -73,7 +73,7 @@ impl Fixture {
     /// The value of a successful call, or the code of a failed one.
     pub(crate) async fn any(&self, tool: &str, arguments: Value) -> Result<Value, String> {
         match self.answer(tool, arguments).await {
-            Answer::Found(value) | Answer::Said { value, .. } => Ok(value),
+            Answer::Found(value) | Answer::Text { value, .. } => Ok(value),
             answer => Err(self.code(tool, &answer)),
         }
     }
@@ -115,7 +115,7 @@ impl Fixture {
             arguments,
         )
         .await;
-        if let Answer::Found(value) | Answer::Said { value, .. } = &answer {
+        if let Answer::Found(value) | Answer::Text { value, .. } = &answer {
             fits(&tool.output_schema(), value, tool.name);
         }
         let said = format!("{answer:?}");
@@ -139,7 +139,7 @@ impl Fixture {
 }
 
 /// Fails if a value does not match its schema. Supports the keywords of our schemas.
-fn fits(schema: &Value, value: &Value, place: &str) {
+fn fits(schema: &Value, value: &Value, path: &str) {
     let types = match &schema["type"] {
         Value::Null => Vec::new(),
         Value::Array(types) => types.iter().filter_map(Value::as_str).collect(),
@@ -153,27 +153,27 @@ fn fits(schema: &Value, value: &Value, place: &str) {
         "boolean" => value.is_boolean(),
         "array" => value.is_array(),
         "object" => value.is_object(),
-        other => panic!("{place}: {other} is no type"),
+        other => panic!("{path}: {other} is no type"),
     };
-    assert!(types.is_empty() || types.iter().any(is), "{place}: {value} is none of {types:?}");
+    assert!(types.is_empty() || types.iter().any(is), "{path}: {value} is none of {types:?}");
     if let Some(known) = schema["enum"].as_array() {
-        assert!(known.contains(value), "{place}: {value} is none of {known:?}");
+        assert!(known.contains(value), "{path}: {value} is none of {known:?}");
     }
     if let Some(only) = schema.get("const") {
-        assert_eq!(only, value, "{place}");
+        assert_eq!(only, value, "{path}");
     }
     for (place_in, one) in value.as_array().into_iter().flatten().enumerate() {
-        fits(&schema["items"], one, &format!("{place}[{place_in}]"));
+        fits(&schema["items"], one, &format!("{path}[{place_in}]"));
     }
     let Some(fields) = value.as_object() else { return };
     for name in schema["required"].as_array().into_iter().flatten() {
-        assert!(fields.contains_key(name.as_str().unwrap()), "{place}: {name} is missing");
+        assert!(fields.contains_key(name.as_str().unwrap()), "{path}: {name} is missing");
     }
     for (name, one) in fields {
         let known = &schema["properties"][name];
         let known = if known.is_null() { &schema["additionalProperties"] } else { known };
         if known.is_object() {
-            fits(known, one, &format!("{place}.{name}"));
+            fits(known, one, &format!("{path}.{name}"));
         }
     }
 }

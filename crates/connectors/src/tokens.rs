@@ -36,14 +36,14 @@ pub enum TokenError {
     #[error("`{service}` is not connected\nhint: `tollgate connect {service}`")]
     NotConnected { service: String },
     /// The login has ended; the owner must sign in again.
-    #[error("the login at `{service}` has ended: {words}\nhint: `tollgate connect {service}`")]
-    Dead { service: String, words: String },
+    #[error("the login at `{service}` has ended: {message}\nhint: `tollgate connect {service}`")]
+    Dead { service: String, message: String },
     /// A temporary failure; the login is kept.
-    #[error("cannot refresh the login at `{service}` now: {words}")]
-    Outage { service: String, words: String },
+    #[error("cannot refresh the login at `{service}` now: {message}")]
+    Outage { service: String, message: String },
     /// The service does not know the application; the login is kept until the owner corrects it.
-    #[error("cannot refresh the login at `{service}` now: {words}")]
-    UnknownClient { service: String, words: String },
+    #[error("cannot refresh the login at `{service}` now: {message}")]
+    UnknownClient { service: String, message: String },
     #[error(transparent)]
     Store(Arc<AccountsError>),
 }
@@ -179,8 +179,8 @@ fn load(
     let account = ctx.accounts.load(service.name)?.ok_or_else(|| not_connected(service.name))?;
     match account.state {
         AccountState::Live => Ok((stamp, account)),
-        AccountState::Dead { words, .. } => {
-            Err(TokenError::Dead { service: service.name.to_owned(), words })
+        AccountState::Dead { message, .. } => {
+            Err(TokenError::Dead { service: service.name.to_owned(), message })
         }
     }
 }
@@ -229,7 +229,7 @@ fn check_forced(flight: &RefreshState, clock: &Clock, service: &Service) -> Resu
         }
         Err(TokenError::Outage {
             service: service.name.to_owned(),
-            words: "the service refuses the tokens it has just issued".to_owned(),
+            message: "the service refuses the tokens it has just issued".to_owned(),
         })
     })
 }

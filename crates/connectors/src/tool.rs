@@ -113,9 +113,9 @@ pub enum Answer {
     /// The same with the JSON text already built: an object.
     Json(Arc<JsonText>),
     /// A plain sentence, with the value behind it.
-    Said { text: String, value: Value },
+    Text { text: String, value: Value },
     /// A failure; the agent sees an error.
-    Failed { code: &'static str, words: String },
+    Failed { code: &'static str, message: String },
     /// A failure with a code: an error shown structured and as text.
     Refused(Value),
 }

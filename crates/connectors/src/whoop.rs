@@ -40,7 +40,7 @@ use crate::connector::{Connector, DemoCall};
 use crate::when::Here;
 use crate::{ConnectorContext, Service};
 use account::ACCOUNT;
-use handler::Trouble;
+use handler::ToolError;
 use kind::Kind;
 
 /// The service's name in records, accounts and addresses.

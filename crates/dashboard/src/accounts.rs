@@ -30,13 +30,16 @@ pub(crate) enum Work {
     Idle,
     SigningIn,
     Syncing {
-        words: String,
+        #[serde(rename = "words")]
+        message: String,
     },
     Done {
-        words: String,
+        #[serde(rename = "words")]
+        message: String,
     },
     Failed {
-        words: String,
+        #[serde(rename = "words")]
+        message: String,
     },
 }
 
@@ -91,41 +94,41 @@ impl AccountWork {
         (ledger, by): (Arc<Ledger>, String),
     ) -> Result<(), String> {
         let mirror = connectors::mirror(service.name).ok_or("this service has no mirror")?;
-        if !self.begin(service.name, Work::Syncing { words: "starting".to_owned() }) {
+        if !self.begin(service.name, Work::Syncing { message: "starting".to_owned() }) {
             return Err("a sync or a sign-in is running already".to_owned());
         }
         let work = self.clone();
         tokio::spawn(async move {
             let progress = |step: SyncProgress<'_>| {
-                let words = match step {
+                let message = match step {
                     SyncProgress::Waits => "waiting for another sync of this account".to_owned(),
                     SyncProgress::Page { resource, records, share } => {
                         format!("{resource}: {records} records, {:.0} %", share * 100.0)
                     }
                     SyncProgress::Done { resource } => format!("{resource}: done"),
                 };
-                work.set(service.name, Work::Syncing { words });
+                work.set(service.name, Work::Syncing { message });
             };
             let ended = match sync::run(&ctx, mirror, &SyncRequest::default(), &progress).await {
-                Err(error) => Work::Failed { words: error.to_string() },
+                Err(error) => Work::Failed { message: error.to_string() },
                 Ok(report) => {
                     let warnings = report.warnings(ResourceError::line);
                     let synced = format!("{} new or changed records", report.upserted());
                     if warnings.is_empty() {
-                        Work::Done { words: synced }
+                        Work::Done { message: synced }
                     } else {
-                        Work::Failed { words: warnings.join("; ") }
+                        Work::Failed { message: warnings.join("; ") }
                     }
                 }
             };
-            let (act, words) = match &ended {
-                Work::Failed { words } => ("sync_failed", words.clone()),
-                Work::Done { words } => ("synced", words.clone()),
+            let (act, message) = match &ended {
+                Work::Failed { message } => ("sync_failed", message.clone()),
+                Work::Done { message } => ("synced", message.clone()),
                 _ => ("synced", String::new()),
             };
-            let note = Note { act, by: &by, about: service.name, words: &words };
+            let note = Note { act, by: &by, about: service.name, words: &message };
             if let Err(error) = ledger.note(&note) {
-                tracing::error!(%error, "a sync could not be recorded");
+                tracing::error!(%error, "could not record a sync");
             }
             work.set(service.name, ended);
         });
@@ -169,8 +172,8 @@ impl AccountWork {
         settings.client_id.clone_from(&fresh.client_id);
         self.claim(service)?;
         let begun = begin(&ctx, account, &settings, grant, fresh, ending).await;
-        if let Err(words) = &begun {
-            self.set(service.name, Work::Failed { words: words.clone() });
+        if let Err(message) = &begun {
+            self.set(service.name, Work::Failed { message: message.clone() });
         }
         begun
     }
@@ -221,9 +224,9 @@ async fn begin(
     fresh: accounts::Account,
     ending: Ending,
 ) -> Result<Continue, String> {
-    let words = |error: &dyn std::fmt::Display| error.to_string();
+    let message = |error: &dyn std::fmt::Display| error.to_string();
     let SignIn::Code { redirect, .. } = account.sign_in else {
-        let code = DeviceCode::begin(&ctx.http, &grant, account).await.map_err(|e| words(&e))?;
+        let code = DeviceCode::begin(&ctx.http, &grant, account).await.map_err(|e| message(&e))?;
         let shown = Continue::Device { url: code.url.to_string(), code: code.user_code.clone() };
         tokio::spawn(async move {
             let tokens = code.tokens(&ending.ctx.http, &grant).await;
@@ -232,10 +235,10 @@ async fn begin(
         return Ok(shown);
     };
     let redirect = settings.redirect_uri.as_deref().unwrap_or(redirect);
-    let redirect = Redirect::parse(redirect).map_err(|e| words(&e))?;
+    let redirect = Redirect::parse(redirect).map_err(|e| message(&e))?;
     let attempt = Attempt::begin(account, settings, grant.client_id(), redirect, &ctx.random);
-    let attempt = Arc::new(attempt.map_err(|e| words(&e))?);
-    let listener = Listener::open(&attempt.redirect).await.map_err(|e| words(&e))?;
+    let attempt = Arc::new(attempt.map_err(|e| message(&e))?);
+    let listener = Listener::open(&attempt.redirect).await.map_err(|e| message(&e))?;
     let listener = listener.ok_or_else(|| {
         format!(
             "the redirect `{}` does not lead to this machine; use `tollgate connect`",
@@ -278,7 +281,7 @@ impl Ending {
         tokens: Result<Tokens, String>,
     ) {
         match tokens {
-            Err(words) => self.work.set(self.service.name, Work::Failed { words }),
+            Err(message) => self.work.set(self.service.name, Work::Failed { message }),
             Ok(tokens) => {
                 fresh.scopes = account.scopes.iter().map(|&scope| scope.to_owned()).collect();
                 tokens.apply(&mut fresh, self.ctx.clock.now().wall_us);
@@ -293,20 +296,21 @@ impl Ending {
             fresh.remember_secret(before);
         }
         let name = self.service.name;
-        if let Err(words) = self.save(Some(&fresh)) {
-            return self.work.set(name, Work::Failed { words });
+        if let Err(message) = self.save(Some(&fresh)) {
+            return self.work.set(name, Work::Failed { message });
         }
         if let Err(error) = check(&self.ctx, self.service).await
             && error.is_final()
         {
-            let words = self.save(self.before.as_ref()).err().unwrap_or_else(|| error.to_string());
-            return self.work.set(name, Work::Failed { words });
+            let message =
+                self.save(self.before.as_ref()).err().unwrap_or_else(|| error.to_string());
+            return self.work.set(name, Work::Failed { message });
         }
         let note = Note { act: "connect", by: &self.by, about: name, words: "" };
         if let Err(error) = self.ledger.note(&note) {
             tracing::error!(%error, "a sign-in could not be recorded");
         }
-        self.work.set(name, Work::Done { words: "connected".to_owned() });
+        self.work.set(name, Work::Done { message: "connected".to_owned() });
     }
 
     fn save(&self, account: Option<&accounts::Account>) -> Result<(), String> {

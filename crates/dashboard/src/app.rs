@@ -102,7 +102,7 @@ impl App {
         self.clock.now().wall_us
     }
 
-    /// A name that nobody can guess.
+    /// A name that cannot be guessed.
     pub(crate) fn random_id(&self) -> Result<String, Problem> {
         self.random.name().map_err(|error| Problem::internal(error.to_string()))
     }

@@ -57,7 +57,7 @@ pub(crate) fn respond(app: &App, endpoint: &Endpoint, request: &Request<Bytes>) 
             let is_refused = problem.status != StatusCode::INTERNAL_SERVER_ERROR;
             let response = pages::problem::show(&problem, Format::Html, None);
             if is_refused {
-                response.refused(format!("authorization: {}", problem.words))
+                response.refused(format!("authorization: {}", problem.message))
             } else {
                 response
             }

@@ -44,7 +44,7 @@ impl CataloguePages {
             return Ok(found);
         }
         let doc = Doc::read(text.as_bytes(), &Bounds::ANSWER).map_err(|refusal| {
-            Problem::internal(format!("the tools cannot be read: {}", refusal.words))
+            Problem::internal(format!("the tools cannot be read: {}", refusal.message))
         })?;
         let tools: Vec<Value<'_>> = doc.root().items().collect();
         let pages = Pages::new(about, tools.into_iter());

@@ -8,7 +8,7 @@ use serde_json::Value;
 /// Offers of one server; registries list few.
 const OFFERS_MAX: usize = 8;
 /// Arguments and variables of one package.
-const WORDS_MAX: usize = 64;
+const ARGUMENTS_MAX: usize = 64;
 /// A longer command or address is not offered.
 const SHOWN_BYTES_MAX: usize = 2_000;
 const NAME_BYTES_MAX: usize = 32;
@@ -58,10 +58,10 @@ fn from_package(server: &str, package: &Value) -> Option<InstallOffer> {
     let hint = text(package, &["runtimeHint", "runtime_hint"]);
     let mut argv = vec![hint.unwrap_or(runtime).to_owned()];
     argv.extend(fixed.iter().map(|word| (*word).to_owned()));
-    let given = words(package, &["runtimeArguments", "runtime_arguments"]);
+    let given = arguments_of(package, &["runtimeArguments", "runtime_arguments"]);
     argv.extend(given.into_iter().filter(|word| !fixed.contains(&word.as_str())));
     argv.push(name);
-    argv.extend(words(package, &["packageArguments", "package_arguments"]));
+    argv.extend(arguments_of(package, &["packageArguments", "package_arguments"]));
     let command = shlex::try_join(argv.iter().map(String::as_str)).ok()?;
     let (plain, secret) = variables(package, &["environmentVariables", "environment_variables"]);
     let mut fields = vec![("kind", "command".to_owned()), ("command", command.clone())];
@@ -105,17 +105,17 @@ fn text<'v>(object: &'v Value, names: &[&str]) -> Option<&'v str> {
 }
 
 /// Arguments: their values, or what stands for them.
-fn words(package: &Value, names: &[&str]) -> Vec<String> {
+fn arguments_of(package: &Value, names: &[&str]) -> Vec<String> {
     let list = names.iter().find_map(|name| package.get(*name)?.as_array());
-    let mut words = Vec::new();
-    for argument in list.into_iter().flatten().take(WORDS_MAX) {
+    let mut argv = Vec::new();
+    for argument in list.into_iter().flatten().take(ARGUMENTS_MAX) {
         let name = text(argument, &["name"]).filter(|_| text(argument, &["type"]) == Some("named"));
-        words.extend(name.map(str::to_owned));
+        argv.extend(name.map(str::to_owned));
         let hint = text(argument, &["valueHint", "value_hint"]).map(|hint| format!("<{hint}>"));
         let value = text(argument, &["value", "default"]).map(str::to_owned);
-        words.extend(value.or_else(|| hint.filter(|_| name.is_none())));
+        argv.extend(value.or_else(|| hint.filter(|_| name.is_none())));
     }
-    words
+    argv
 }
 
 /// Variables or headers: `NAME=value` of the plain ones that are required or have a value, and the names of the
@@ -123,7 +123,7 @@ fn words(package: &Value, names: &[&str]) -> Vec<String> {
 fn variables(object: &Value, names: &[&str]) -> (Vec<String>, Vec<String>) {
     let list = names.iter().find_map(|name| object.get(*name)?.as_array());
     let (mut plain, mut secret) = (Vec::new(), Vec::new());
-    for variable in list.into_iter().flatten().take(WORDS_MAX) {
+    for variable in list.into_iter().flatten().take(ARGUMENTS_MAX) {
         let is = |names: &[&str]| {
             names.iter().any(|name| variable.get(*name).and_then(Value::as_bool) == Some(true))
         };

@@ -53,7 +53,7 @@ impl Member {
     }
 }
 
-/// The members of a text. Nothing if it is no JSON object or has too many.
+/// The members of a text. Nothing if it is not a JSON object or has too many.
 pub(crate) fn members(text: &str, before: Option<&str>) -> Option<Vec<Member>> {
     let now = leaves(text)?;
     let old = before.and_then(leaves);

@@ -103,7 +103,7 @@ fn queries(path: &str) -> Vec<Value> {
         ],
         _ => &[],
     };
-    let query = |(name, words): &(&str, &str)| json!({ "name": name, "in": "query", "description": words, "schema": { "type": "string" } });
+    let query = |(name, message): &(&str, &str)| json!({ "name": name, "in": "query", "description": message, "schema": { "type": "string" } });
     names.iter().map(query).collect()
 }
 
@@ -111,20 +111,22 @@ fn responses(route: &Route) -> Value {
     let page = json!({ "application/json": { "schema": { "type": "object" } } });
     let problem =
         json!({ "application/json": { "schema": { "$ref": "#/components/schemas/Problem" } } });
-    let said = |words: &str| json!({ "description": words, "content": problem });
+    let summary = |message: &str| json!({ "description": message, "content": problem });
     let mut responses = json!({
         "200": { "description": "The page as JSON.", "content": page },
-        "401": said("There is no session."),
-        "404": said("There is no such thing."),
+        "401": summary("There is no session."),
+        "404": summary("There is no such thing."),
     });
     if route.method == Method::POST
         && let Some(fields) = responses.as_object_mut()
     {
         fields
             .insert("303".to_owned(), json!({ "description": "Done; the page is at `Location`." }));
-        fields
-            .insert("403".to_owned(), said("The role, the origin or the token does not allow it."));
-        fields.insert("422".to_owned(), said("A field is wrong; nothing was changed."));
+        fields.insert(
+            "403".to_owned(),
+            summary("The role, the origin or the token does not allow it."),
+        );
+        fields.insert("422".to_owned(), summary("A field is wrong; nothing was changed."));
     }
     responses
 }
@@ -136,10 +138,10 @@ fn names(path: &str) -> Vec<&str> {
 }
 
 fn operation_id(route: &Route) -> String {
-    let words: Vec<&str> =
+    let message: Vec<&str> =
         route.path.split(['/', '-', '{', '}']).filter(|word| !word.is_empty()).collect();
-    let words = if words.is_empty() { "overview".to_owned() } else { words.join("_") };
-    format!("{}_{words}", route.method.as_str().to_ascii_lowercase())
+    let message = if message.is_empty() { "overview".to_owned() } else { message.join("_") };
+    format!("{}_{message}", route.method.as_str().to_ascii_lowercase())
 }
 
 fn summary(route: &Route) -> String {

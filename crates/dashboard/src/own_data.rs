@@ -14,14 +14,15 @@ use crate::problem::Problem;
 /// Why a page is empty, and the one next step.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Empty {
-    pub(crate) words: String,
+    #[serde(rename = "words")]
+    pub(crate) message: String,
     /// A command to copy.
     pub(crate) command: String,
 }
 
 impl Empty {
-    pub(crate) fn new(words: impl Into<String>, command: impl Into<String>) -> Empty {
-        Empty { words: words.into(), command: command.into() }
+    pub(crate) fn new(message: impl Into<String>, command: impl Into<String>) -> Empty {
+        Empty { message: message.into(), command: command.into() }
     }
 }
 
@@ -55,8 +56,9 @@ pub(crate) fn health(app: &App, days: Option<i32>) -> Result<Result<HealthData, 
 pub(crate) fn empty(app: &App, ctx: &ConnectorContext, name: &str, title: &str) -> Empty {
     let is_connected = ctx.accounts.summary(name).is_ok_and(|found| found.is_some());
     if is_connected {
-        let words = format!("{title} is connected, but nothing that can be shown is mirrored yet.");
-        return Empty::new(words, app.live.command(&format!("sync {name}")));
+        let message =
+            format!("{title} is connected, but nothing that can be shown is mirrored yet.");
+        return Empty::new(message, app.live.command(&format!("sync {name}")));
     }
     let command = app.live.command(&format!("connect {name}"));
     Empty::new(format!("{title} is not connected."), command)

@@ -21,7 +21,7 @@ impl Paging {
             return Paging { number: 1, parts: 1, path: path.to_owned(), shown: 0..length };
         }
         let parts = length.div_ceil(per_page).max(1);
-        let asked = visit.asked("page").and_then(|number| number.parse().ok()).unwrap_or(1);
+        let asked = visit.param("page").and_then(|number| number.parse().ok()).unwrap_or(1);
         let number = std::cmp::Ord::clamp(asked, 1, parts);
         let from = (number - 1) * per_page;
         let shown = from..length.min(from + per_page);

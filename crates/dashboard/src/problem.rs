@@ -5,28 +5,28 @@ use store::ledger::LedgerError;
 use store::registry::RegistryError;
 
 #[derive(Debug, thiserror::Error)]
-#[error("{words}")]
+#[error("{message}")]
 pub(crate) struct Problem {
     pub(crate) status: StatusCode,
-    pub(crate) words: String,
+    pub(crate) message: String,
 }
 
 impl Problem {
-    pub(crate) fn new(status: StatusCode, words: impl Into<String>) -> Problem {
-        Problem { status, words: words.into() }
+    pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Problem {
+        Problem { status, message: message.into() }
     }
 
-    pub(crate) fn not_found(words: impl Into<String>) -> Problem {
-        Problem::new(StatusCode::NOT_FOUND, words)
+    pub(crate) fn not_found(message: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::NOT_FOUND, message)
     }
 
     /// The person can correct it: a wrong field, a name that is taken.
-    pub(crate) fn invalid(words: impl Into<String>) -> Problem {
-        Problem::new(StatusCode::UNPROCESSABLE_ENTITY, words)
+    pub(crate) fn invalid(message: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::UNPROCESSABLE_ENTITY, message)
     }
 
-    pub(crate) fn internal(words: impl Into<String>) -> Problem {
-        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, words)
+    pub(crate) fn internal(message: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, message)
     }
 }
 

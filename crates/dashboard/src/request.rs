@@ -47,7 +47,7 @@ impl Visit {
     }
 
     /// A query parameter that was filled in.
-    pub(crate) fn asked(&self, key: &str) -> Option<&str> {
+    pub(crate) fn param(&self, key: &str) -> Option<&str> {
         value(&self.query, key).map(str::trim).filter(|text| !text.is_empty())
     }
 

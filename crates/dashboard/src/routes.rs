@@ -191,7 +191,7 @@ impl Router {
             let shown = pages::problem::show(&problem, format, person.as_ref());
             // A forged form, or one that the person may not send.
             let is_refused = problem.status == StatusCode::FORBIDDEN;
-            if is_refused { shown.refused(format!("{path}: {}", problem.words)) } else { shown }
+            if is_refused { shown.refused(format!("{path}: {}", problem.message)) } else { shown }
         });
         Response { is_signed_in: person.is_some(), ..response }
     }

@@ -21,7 +21,8 @@ pub(crate) enum Verification {
         ended_us: i64,
     },
     Broken {
-        words: String,
+        #[serde(rename = "words")]
+        message: String,
         ended_us: i64,
     },
 }
@@ -54,10 +55,11 @@ impl Verifier {
                     segments: log.segments,
                     ended_us,
                 },
-                Err(VerifyError::Found(finding)) => {
-                    Verification::Broken { words: format!("first bad record: {finding}"), ended_us }
-                }
-                Err(error) => Verification::Broken { words: error.to_string(), ended_us },
+                Err(VerifyError::Found(finding)) => Verification::Broken {
+                    message: format!("first bad record: {finding}"),
+                    ended_us,
+                },
+                Err(error) => Verification::Broken { message: error.to_string(), ended_us },
             };
             *verifier.last.lock().unwrap_or_else(PoisonError::into_inner) = result;
         });

@@ -66,13 +66,13 @@ impl Builtin {
     /// `words` are names of sets or tools. An empty list selects the main set.
     pub(crate) fn new(
         connector: &'static Connector,
-        words: &[String],
+        selection: &[String],
         ctx: Arc<LazyContext>,
     ) -> Result<Builtin, String> {
-        check_sets(connector, words)?;
-        let is_visible = |tool: &&Tool| match words {
+        check_sets(connector, selection)?;
+        let is_visible = |tool: &&Tool| match selection {
             [] => tool.set == connectors::MAIN_SET,
-            words => words.iter().any(|word| selects(connector, tool, word)),
+            selection => selection.iter().any(|argument| selects(connector, tool, argument)),
         };
         let visible = connector.tools.iter().filter(is_visible).collect();
         Ok(Builtin { connector, visible, ctx, gate: None, tools: OnceLock::new() })
@@ -175,7 +175,9 @@ impl Builtin {
             Err(NoContext::VaultLocked(locked)) => {
                 locked.answer(call.admitted, self.connector, tool)
             }
-            Err(NoContext::Failed(words)) => Answer::Failed { code: "store_unavailable", words },
+            Err(NoContext::Failed(message)) => {
+                Answer::Failed { code: "store_unavailable", message }
+            }
         };
         match answer {
             Answer::Found(found) => {
@@ -187,11 +189,11 @@ impl Builtin {
             Answer::Json(both) => {
                 write_result(Text::Quoted(both.quoted()), Some(both.plain()), false, out);
             }
-            Answer::Said { text, value } => {
+            Answer::Text { text, value } => {
                 let structured = value.is_object().then(|| value.to_string());
                 write_result(Text::Plain(&text), structured.as_deref(), false, out);
             }
-            Answer::Failed { code, words } => write_failure(code, &words, out),
+            Answer::Failed { code, message } => write_failure(code, &message, out),
             Answer::Refused(value) => write_value(&value, true, out),
         }
         Ok(())
@@ -260,8 +262,8 @@ fn write_drawing(drawing: &str, out: &mut Vec<u8>) {
     }
 }
 
-fn write_failure(code: &str, words: &str, out: &mut Vec<u8>) {
-    write_result(Text::Plain(&format!("{code}: {words}")), None, true, out);
+fn write_failure(code: &str, message: &str, out: &mut Vec<u8>) {
+    write_result(Text::Plain(&format!("{code}: {message}")), None, true, out);
 }
 
 /// The end of every failed tool result, and of no other result of ours.
@@ -307,15 +309,15 @@ fn write_result(text: Text<'_>, structured: Option<&str>, is_error: bool, out: &
     out.extend_from_slice(if is_error { FAILURE_END } else { r#","isError":false}"# }.as_bytes());
 }
 
-fn selects(connector: &Connector, tool: &Tool, word: &str) -> bool {
-    word == ALL_TOOLS || connector.selects(word, tool)
+fn selects(connector: &Connector, tool: &Tool, argument: &str) -> bool {
+    argument == ALL_TOOLS || connector.selects(argument, tool)
 }
 
 /// Checks that each word names a set or a tool of the service. The error lists the sets.
-pub fn check_sets(connector: &Connector, words: &[String]) -> Result<(), String> {
+pub fn check_sets(connector: &Connector, selection: &[String]) -> Result<(), String> {
     let unknown =
-        |word: &&String| !connector.tools.iter().any(|tool| selects(connector, tool, word));
-    let Some(word) = words.iter().find(unknown) else { return Ok(()) };
+        |argument: &&String| !connector.tools.iter().any(|tool| selects(connector, tool, argument));
+    let Some(argument) = selection.iter().find(unknown) else { return Ok(()) };
     let mut sets: Vec<&str> = Vec::new();
     for tool in connector.tools {
         if !sets.contains(&tool.set) {
@@ -325,7 +327,7 @@ pub fn check_sets(connector: &Connector, words: &[String]) -> Result<(), String>
     sets.extend(connector.profiles.iter().map(|profile| profile.name));
     sets.push(ALL_TOOLS);
     let (name, sets) = (connector.name(), sets.join("`, `"));
-    Err(format!("`{name}` has no set of tools and no tool `{word}`\nhint: sets are `{sets}`"))
+    Err(format!("`{name}` has no set of tools and no tool `{argument}`\nhint: sets are `{sets}`"))
 }
 
 /// The default policy of a service, used where the owner named none.
@@ -345,11 +347,12 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
-    fn shown(words: &[&str]) -> Result<usize, String> {
-        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+    fn shown(selection: &[&str]) -> Result<usize, String> {
+        let selection: Vec<String> =
+            selection.iter().map(|argument| (*argument).to_owned()).collect();
         let ctx = Arc::new(LazyContext::new(|| Err("no context here".to_owned())));
         let demo = connectors::connector("demo").unwrap();
-        Ok(Builtin::new(demo, &words, ctx)?.visible.len())
+        Ok(Builtin::new(demo, &selection, ctx)?.visible.len())
     }
 
     fn read(write: impl FnOnce(&mut Vec<u8>)) -> Value {

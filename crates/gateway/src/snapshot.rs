@@ -21,7 +21,7 @@ use hyper::header::{HeaderName, HeaderValue};
 use policy::Policy;
 use store::effective::Effective;
 use store::registry::{
-    self, Credential, EnvValue, PolicyText, Registry, Target, TokenHash, words_in_clear,
+    self, Credential, EnvValue, PolicyText, Registry, Target, TokenHash, argv_in_clear,
 };
 use store::settings::Limits;
 use tokio::sync::mpsc;
@@ -227,20 +227,20 @@ pub(crate) fn backend(spec: &registry::Server, factory: &UpstreamFactory) -> Bac
                 match Builtin::new(connector, &spec.options.tools, Arc::clone(&factory.connectors))
                 {
                     Ok(builtin) => Backend::Builtin(Arc::new(builtin.with_gate(&factory.gate))),
-                    Err(words) => Backend::Broken(words),
+                    Err(message) => Backend::Broken(message),
                 }
             }
             None => Backend::broken(format!("unknown built-in service `{service}`")),
         },
         Target::Command { argv, env, cwd, secret_args } => {
             let mask = secrets::of_child(&env, &argv, &secret_args);
-            let argv = words_in_clear(&argv, &secret_args);
+            let argv = argv_in_clear(&argv, &secret_args);
             child(spec, argv, env, cwd, mask, factory)
         }
         Target::Url { url, query, headers, allow_plain_http } => {
             match http(spec, &url, query.as_ref(), &headers, allow_plain_http, factory) {
                 Ok(server) => Backend::Http(server),
-                Err(words) => Backend::broken(words),
+                Err(message) => Backend::broken(message),
             }
         }
     }
@@ -254,8 +254,8 @@ fn child(
     mask: Option<Arc<Mask>>,
     factory: &UpstreamFactory,
 ) -> Backend {
-    let mut words = argv.into_iter();
-    let Some(program) = words.next() else { return Backend::broken("the command is empty") };
+    let mut message = argv.into_iter();
+    let Some(program) = message.next() else { return Backend::broken("the command is empty") };
     let configured = env.into_iter().filter_map(|(name, value)| {
         let value = match value {
             EnvValue::Plain(value) => value,
@@ -267,7 +267,7 @@ fn child(
     });
     let mut options = ChildOptions::new(factory.guard_program.clone(), program);
     options.name.clone_from(&spec.name);
-    options.args = words.map(OsString::from).collect();
+    options.args = message.map(OsString::from).collect();
     options.mask = mask;
     options.env = base_env(factory.env.iter().cloned(), configured);
     program_path::extend(&mut options);

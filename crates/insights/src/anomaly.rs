@@ -83,7 +83,7 @@ pub fn anomalies(series: &Series, from: Day, until: Day) -> Finding<Anomalies> {
         return Finding::not_enough("nights before", before.saturating_sub(1), NIGHTS_MIN);
     }
     let memory = flat.memory();
-    let Some(noise) = Noise::of(&nights, memory) else {
+    let Some(noise) = EpisodeNoise::of(&nights, memory) else {
         return Finding::not_enough("nights with different values", 0, NIGHTS_MIN);
     };
     let runs = runs(&nights, noise.spread);
@@ -94,21 +94,21 @@ pub fn anomalies(series: &Series, from: Day, until: Day) -> Finding<Anomalies> {
 }
 
 /// How far nights usually are from their baseline.
-struct Noise {
+struct EpisodeNoise {
     /// The robust deviation of all compared nights from their baselines.
     spread: f64,
     freedom: f64,
     memory: f64,
 }
 
-impl Noise {
-    fn of(nights: &[Night], memory: f64) -> Option<Noise> {
+impl EpisodeNoise {
+    fn of(nights: &[Night], memory: f64) -> Option<EpisodeNoise> {
         let away: Vec<f64> = nights.iter().map(|night| night.value - night.baseline).collect();
         let spread = sample::robust_deviation(&away).filter(|spread| *spread > 1e-9)?;
         // A spread suffers less from memory than a mean does.
         let n_eff = real(nights.len()) * (1.0 - memory * memory) / (1.0 + memory * memory);
         let freedom = (MAD_EFFICIENCY * (n_eff - 1.0)).max(2.0);
-        Some(Noise { spread, freedom, memory })
+        Some(EpisodeNoise { spread, freedom, memory })
     }
 }
 
@@ -143,7 +143,7 @@ fn runs(nights: &[Night], spread: f64) -> Vec<Vec<Night>> {
     runs
 }
 
-fn episode(run: &[Night], noise: &Noise, nights: usize) -> Option<Episode> {
+fn episode(run: &[Night], noise: &EpisodeNoise, nights: usize) -> Option<Episode> {
     let (first, last) = (run.first()?, run.last()?);
     let mean = sample::mean(&run.iter().map(|night| night.value).collect::<Vec<f64>>())?;
     // The baseline before the episode: later ones contain its nights.

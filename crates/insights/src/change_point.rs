@@ -56,7 +56,7 @@ pub fn changes(series: &Series) -> Finding<Changes> {
     if n < 2 * SEGMENT_NIGHTS_MIN {
         return Finding::not_enough("nights", n, 2 * SEGMENT_NIGHTS_MIN);
     }
-    let noise = Noise::of(&flat);
+    let noise = LevelNoise::of(&flat);
     let penalty = PENALTY * noise.long_run * real(n).ln();
     let ends = pelt(&values, penalty, SEGMENT_NIGHTS_MIN);
     let n_eff = (real(n) * noise.variance / noise.long_run.max(1e-12)).min(real(n));
@@ -67,14 +67,14 @@ pub fn changes(series: &Series) -> Finding<Changes> {
 }
 
 /// The noise around the levels, measured on differences so that changes of level do not count.
-struct Noise {
+struct LevelNoise {
     variance: f64,
     /// The variance that a mean of many days has, times their number.
     long_run: f64,
 }
 
-impl Noise {
-    fn of(series: &Series) -> Noise {
+impl LevelNoise {
+    fn of(series: &Series) -> LevelNoise {
         let half = |lag: i32| {
             let squares: Vec<f64> = series
                 .pairs(series, lag)
@@ -93,7 +93,7 @@ impl Noise {
         let memory = from_two.max(from_three) + 2.0 / n.max(1.0);
         let memory = memory.clamp(0.0, 0.9);
         let variance = one / (1.0 - memory) / ORDINARY_VARIANCE;
-        Noise { variance, long_run: variance * (1.0 + memory) / (1.0 - memory) }
+        LevelNoise { variance, long_run: variance * (1.0 + memory) / (1.0 - memory) }
     }
 }
 

@@ -111,7 +111,7 @@ impl<'a> Plot<'a> {
     }
 
     /// A text right of the plot.
-    fn beside(svg: &mut String, class: &str, y: f64, text: &str) {
+    fn margin_label(svg: &mut String, class: &str, y: f64, text: &str) {
         let _ = write!(
             svg,
             r#"<text class="{class}" x="100%" dx="8" y="{:.1}">{}</text>"#,
@@ -121,19 +121,19 @@ impl<'a> Plot<'a> {
     }
 
     /// A group that shows its value while the pointer or the focus is on it, opened with its title.
-    fn open_mark(svg: &mut String, is_stop: bool, words: &str) {
+    fn open_mark(svg: &mut String, is_stop: bool, text: &str) {
         let stop = if is_stop { r#" tabindex="0""# } else { "" };
-        let _ = write!(svg, r#"<g class="mark"{stop}><title>{}</title>"#, escaped(words));
+        let _ = write!(svg, r#"<g class="mark"{stop}><title>{}</title>"#, escaped(text));
     }
 
     /// The area that reacts to the pointer, and the value above the plot.
-    fn close_mark(svg: &mut String, (x, width): (f64, f64), words: &str) {
+    fn close_mark(svg: &mut String, (x, width): (f64, f64), text: &str) {
         let _ = write!(
             svg,
             r#"<rect class="hit" x="{:.2}%" y="{TOP}" width="{width:.2}%" height="{}"/><text class="tip" x="100%" y="12" text-anchor="end">{}</text></g>"#,
             x - width / 2.0,
             HEIGHT - TOP - BOTTOM,
-            escaped(words),
+            escaped(text),
         );
     }
 }

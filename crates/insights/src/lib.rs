@@ -21,13 +21,13 @@ pub mod metric;
 pub mod records;
 pub mod report;
 pub mod sample;
+pub mod sentences;
 pub mod series;
 pub mod sleep;
 pub mod survey;
 #[cfg(test)]
 mod testing;
 pub mod trend;
-pub mod words;
 
 pub use blocks::BlockLength;
 pub use day::Day;

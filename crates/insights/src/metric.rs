@@ -168,7 +168,7 @@ impl Unit {
         }
     }
 
-    /// A value beside a chart, where there is little room.
+    /// A value next to a chart, where there is little room.
     pub fn show_short(self, value: f64, units: Units) -> String {
         match self {
             Unit::Minutes => minutes(value),

@@ -8,8 +8,8 @@ use crate::day::Day;
 use crate::finding::Finding;
 use crate::health::{DriversView, Fact, Figure, HealthData};
 use crate::sample;
+use crate::sentences;
 use crate::survey::Measured;
-use crate::words;
 
 #[derive(Template)]
 #[template(path = "report.html")]
@@ -65,10 +65,10 @@ fn tile(data: &HealthData, own: &Measured, from: Day, to: Day) -> Tile {
     let mean = sample::mean(&own.series.between(from, to).values());
     let usual = match crate::baseline::baseline(&own.series, to, 90) {
         Finding::Found(found) => {
-            let range = data.usual_words(own, metric.cut(found.usual));
+            let range = data.usual_text(own, metric.cut(found.usual));
             format!("usual {range} ({} days)", found.n)
         }
-        Finding::NotEnoughData(shortfall) => words::shortfall(&shortfall),
+        Finding::NotEnoughData(shortfall) => sentences::shortfall(&shortfall),
     };
     let value = mean.map_or_else(|| "no data".to_owned(), |value| data.show(metric, value));
     Tile { title: metric.title, value, usual }

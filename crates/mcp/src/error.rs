@@ -19,11 +19,11 @@ pub mod code {
 
 /// Why a message is refused: an HTTP status and a JSON-RPC error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{words}")]
+#[error("{message}")]
 pub struct ProtocolError {
     pub http_status: u16,
     pub code: i64,
-    pub words: String,
+    pub message: String,
     /// The id of the refused request, where known.
     pub id: Option<Id>,
     /// `error.data` as raw JSON.
@@ -31,23 +31,23 @@ pub struct ProtocolError {
 }
 
 impl ProtocolError {
-    pub fn new(http_status: u16, code: i64, words: impl Into<String>) -> ProtocolError {
-        ProtocolError { http_status, code, words: words.into(), id: None, raw_data: None }
+    pub fn new(http_status: u16, code: i64, message: impl Into<String>) -> ProtocolError {
+        ProtocolError { http_status, code, message: message.into(), id: None, raw_data: None }
     }
 
     /// Not a valid MCP message.
-    pub fn invalid(words: impl Into<String>) -> ProtocolError {
-        ProtocolError::new(400, code::INVALID_REQUEST, words)
+    pub fn invalid(message: impl Into<String>) -> ProtocolError {
+        ProtocolError::new(400, code::INVALID_REQUEST, message)
     }
 
     /// Params that do not fit the method. The protocol responds to these with status 200.
-    pub fn params(words: impl Into<String>) -> ProtocolError {
-        ProtocolError::new(200, code::INVALID_PARAMS, words)
+    pub fn params(message: impl Into<String>) -> ProtocolError {
+        ProtocolError::new(200, code::INVALID_PARAMS, message)
     }
 
     /// Headers that contradict the body or are missing.
-    pub fn mismatch(words: impl Into<String>) -> ProtocolError {
-        ProtocolError::new(400, code::HEADER_MISMATCH, words)
+    pub fn mismatch(message: impl Into<String>) -> ProtocolError {
+        ProtocolError::new(400, code::HEADER_MISMATCH, message)
     }
 
     /// A method that this revision does not have.
@@ -57,10 +57,10 @@ impl ProtocolError {
 
     /// A task request of a client that does not declare this extension.
     pub fn undeclared(extension: &str) -> ProtocolError {
-        let words = format!("this client does not declare the extension `{extension}`");
+        let message = format!("this client does not declare the extension `{extension}`");
         let needed =
             format!("{{\"requiredCapabilities\":{{\"extensions\":{{\"{extension}\":{{}}}}}}}}");
-        ProtocolError::new(400, code::MISSING_CAPABILITY, words).with_data(needed)
+        ProtocolError::new(400, code::MISSING_CAPABILITY, message).with_data(needed)
     }
 
     /// The status of an error of this code since 2026-07-28, where it is not 200.
@@ -88,7 +88,7 @@ impl ProtocolError {
 
     /// The JSON-RPC error response.
     pub fn to_body(&self) -> Vec<u8> {
-        error_body(self.id.as_ref(), self.code, &self.words, self.raw_data.as_deref())
+        error_body(self.id.as_ref(), self.code, &self.message, self.raw_data.as_deref())
     }
 }
 
@@ -114,7 +114,7 @@ impl From<Refusal> for ProtocolError {
         ProtocolError::new(
             http_status,
             code,
-            format!("{} (line {line}, column {column})", refusal.words),
+            format!("{} (line {line}, column {column})", refusal.message),
         )
     }
 }

@@ -221,7 +221,7 @@ impl<'d> Members<'d> {
     fn of(root: Value<'d>) -> Members<'d> {
         let mut members = Members::default();
         for (key, value) in root.entries() {
-            let place = match &*key.text() {
+            let position = match &*key.text() {
                 "jsonrpc" => &mut members.jsonrpc,
                 "id" => &mut members.id,
                 "method" => &mut members.method,
@@ -233,7 +233,7 @@ impl<'d> Members<'d> {
                     continue;
                 }
             };
-            *place = Some(value);
+            *position = Some(value);
         }
         members
     }

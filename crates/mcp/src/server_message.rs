@@ -23,13 +23,13 @@ pub fn fault(root: Value<'_>) -> Option<&'static str> {
     }
     let mut seen = 0_u8;
     for (key, value) in root.entries() {
-        let Some(place) = MEMBERS.iter().position(|member| key.is(member)) else { continue };
-        let bit = 1 << place;
+        let Some(position) = MEMBERS.iter().position(|member| key.is(member)) else { continue };
+        let bit = 1 << position;
         if seen & bit != 0 {
             return Some("its message has a duplicate member");
         }
         seen |= bit;
-        if place == 0 && value.raw() != "\"2.0\"" {
+        if position == 0 && value.raw() != "\"2.0\"" {
             return Some("its message is not JSON-RPC 2.0");
         }
         if bit & BODY != 0 && has_member_twice(value) {
@@ -51,9 +51,9 @@ fn has_member_twice(value: Value<'_>) -> bool {
         let mut seen = HashSet::with_capacity(value.len());
         return !value.entries().all(|(key, _)| seen.insert(key.text()));
     }
-    value.entries().enumerate().any(|(place, (key, _))| {
+    value.entries().enumerate().any(|(position, (key, _))| {
         let text = key.text();
-        value.entries().take(place).any(|(earlier, _)| earlier.is(&text))
+        value.entries().take(position).any(|(earlier, _)| earlier.is(&text))
     })
 }
 

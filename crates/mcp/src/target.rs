@@ -132,9 +132,9 @@ mod tests {
             let mut body = format!(
                 r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{{{params}}}}}"#
             ).into_bytes();
-            if let Some((place, bit)) = flip {
-                let place = place % body.len();
-                if let Some(byte) = body.get_mut(place) {
+            if let Some((position, bit)) = flip {
+                let position = position % body.len();
+                if let Some(byte) = body.get_mut(position) {
                     *byte ^= 1 << bit;
                 }
             }

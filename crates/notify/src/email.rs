@@ -31,11 +31,10 @@ pub(crate) async fn send(
 ) -> Result<(), SendError> {
     let mail = mail(from, to, message).map_err(SendError::permanent)?;
     let transport = transport(server).map_err(SendError::permanent)?;
-    transport
-        .send(mail)
-        .await
-        .map(drop)
-        .map_err(|error| SendError { words: error.to_string(), is_permanent: error.is_permanent() })
+    transport.send(mail).await.map(drop).map_err(|error| SendError {
+        message: error.to_string(),
+        is_permanent: error.is_permanent(),
+    })
 }
 
 fn mail(from: &str, to: &[String], message: &Message) -> Result<lettre::Message, String> {

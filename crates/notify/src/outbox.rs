@@ -51,13 +51,13 @@ impl Outbox {
         let name = &delivery.channel.name;
         let stored = match sent {
             Ok(()) => self.registry.delivered(delivery, now_us),
-            Err(SendError { words, is_permanent }) => {
+            Err(SendError { message, is_permanent }) => {
                 tracing::warn!(
                     channel = name,
                     attempt = delivery.attempts,
-                    "notice not sent: {words}"
+                    "notice not sent: {message}"
                 );
-                self.registry.delivery_failed(delivery, &words, is_permanent, now_us)
+                self.registry.delivery_failed(delivery, &message, is_permanent, now_us)
             }
         };
         if let Err(error) = stored {

@@ -23,20 +23,20 @@ pub type LookUp = fn(&str) -> Option<String>;
 
 /// Why a message was not sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{words}")]
+#[error("{message}")]
 pub struct SendError {
-    pub words: String,
+    pub message: String,
     /// Another attempt would fail in the same way.
     pub is_permanent: bool,
 }
 
 impl SendError {
-    pub(crate) fn permanent(words: impl Into<String>) -> SendError {
-        SendError { words: words.into(), is_permanent: true }
+    pub(crate) fn permanent(message: impl Into<String>) -> SendError {
+        SendError { message: message.into(), is_permanent: true }
     }
 
-    fn passing(words: impl Into<String>) -> SendError {
-        SendError { words: words.into(), is_permanent: false }
+    fn passing(message: impl Into<String>) -> SendError {
+        SendError { message: message.into(), is_permanent: false }
     }
 }
 
@@ -126,9 +126,9 @@ impl Sender {
         if reply.is_success() {
             return Ok(());
         }
-        let words = format!("`{host}` answered with status {}", reply.status);
+        let message = format!("`{host}` answered with status {}", reply.status);
         // A receiver that refuses the message as it is refuses it again.
         let is_permanent = (300..500).contains(&reply.status) && !matches!(reply.status, 408 | 429);
-        Err(SendError { words, is_permanent })
+        Err(SendError { message, is_permanent })
     }
 }

@@ -43,8 +43,8 @@ fn single<'p>(pairs: &'p Pairs, name: &str) -> Result<Option<&'p str>, Refusal> 
     let mut values = pairs.iter().filter(|(key, _)| key == name).map(|(_, value)| value.as_str());
     let first = values.next();
     if values.next().is_some() {
-        let words = format!("`{name}` was sent more than once");
-        return Err(Refusal::new(ErrorCode::InvalidRequest, words));
+        let description = format!("`{name}` was sent more than once");
+        return Err(Refusal::new(ErrorCode::InvalidRequest, description));
     }
     Ok(first.filter(|value| !value.is_empty()))
 }

@@ -11,13 +11,14 @@ use crate::tree::BOUNDS;
 /// One bound of the language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bound {
-    pub words: &'static str,
+    pub description: &'static str,
     pub max: u64,
 }
 
 /// Every bound of the language.
 pub fn bounds() -> Vec<Bound> {
-    let row = |words, max: usize| Bound { words, max: max.try_into().unwrap_or(u64::MAX) };
+    let row =
+        |description, max: usize| Bound { description, max: max.try_into().unwrap_or(u64::MAX) };
     vec![
         row("bytes of a document", BOUNDS.bytes_max),
         row("entries of one section, or names of one list", ENTRIES_MAX),
@@ -28,6 +29,6 @@ pub fn bounds() -> Vec<Bound> {
         row("values and keys of a document", BOUNDS.nodes_max),
         row("bytes of all compiled patterns", PATTERN_BYTES_MAX),
         row("characters of a counter's name", COUNTER_CHARACTERS_MAX),
-        Bound { words: "seconds of a window or a timeout", max: SECONDS_MAX },
+        Bound { description: "seconds of a window or a timeout", max: SECONDS_MAX },
     ]
 }

@@ -53,7 +53,7 @@ pub(crate) struct Condition {
     test: Test,
     when_missing: TruthValue,
     /// The condition as shown to the agent.
-    words: Box<str>,
+    reason: Box<str>,
 }
 
 impl Condition {
@@ -101,7 +101,7 @@ impl Condition {
                 ControlFlow::Break(())
             }
         });
-        format!("{}; found {}", self.words, kinds.join(", "))
+        format!("{}; found {}", self.reason, kinds.join(", "))
     }
 }
 
@@ -151,13 +151,13 @@ impl Rule {
     }
 
     /// The conditions in words, for a rule without a message of its own.
-    pub(crate) fn words(&self) -> String {
-        let mut words = String::new();
+    pub(crate) fn reason(&self) -> String {
+        let mut reason = String::new();
         for condition in &self.conditions {
-            let and = if words.is_empty() { "" } else { " and " };
-            let _ = write!(words, "{and}{}", condition.words);
+            let and = if reason.is_empty() { "" } else { " and " };
+            let _ = write!(reason, "{and}{}", condition.reason);
         }
-        words
+        reason
     }
 }
 
@@ -203,9 +203,9 @@ fn compile_condition(node: &Node, pointer: &str, loader: &mut Loader) -> Option<
         Some(value) => value,
         None if operator.takes == Takes::Flag => &default,
         None => {
-            let words =
+            let reason =
                 format!("`{}` needs a `value`: {}", operator.name, operator.takes.describe());
-            loader.problems.add(node.position, pointer, Complaint::new(words));
+            loader.problems.add(node.position, pointer, Complaint::new(reason));
             return None;
         }
     };
@@ -219,8 +219,8 @@ fn compile_condition(node: &Node, pointer: &str, loader: &mut Loader) -> Option<
     let sensible = check_fact(&path, operator, &test, value);
     loader.take(value, &at_value, sensible)?;
     let when_missing = loader.take(node, pointer, when_missing(node, operator, written))?;
-    let words = describe(&path, operator, value);
-    Some(Condition { path, test, when_missing, words })
+    let reason = describe(&path, operator, value);
+    Some(Condition { path, test, when_missing, reason })
 }
 
 fn when_missing(
@@ -231,8 +231,8 @@ fn when_missing(
     match (node.get("missing"), operator.takes) {
         (None, _) => Ok(operator.when_missing(value)),
         (Some(_), Takes::Flag) => {
-            let words = format!("`{}` already defines what a missing value means", operator.name);
-            Err(Complaint::new(words).hint("leave `missing` out"))
+            let reason = format!("`{}` already defines what a missing value means", operator.name);
+            Err(Complaint::new(reason).hint("leave `missing` out"))
         }
         (Some(_), _) => Ok(TruthValue::Holds),
     }
@@ -255,9 +255,9 @@ fn check_fact(
         _ => Seen::Text("x".into()),
     };
     if test.run(&sample) == TruthValue::Indeterminate {
-        let words =
+        let reason =
             format!("`{}` is {}, which this operator cannot compare", path.text, sample.kind());
-        return Err(Complaint::new(words));
+        return Err(Complaint::new(reason));
     }
     Ok(())
 }

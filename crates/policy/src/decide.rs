@@ -53,7 +53,7 @@ struct Source<'w> {
 
 impl Source<'_> {
     /// The owner's message: that of the rule, otherwise that of the entry.
-    fn words(&self, rule: &Rule) -> Option<String> {
+    fn reason(&self, rule: &Rule) -> Option<String> {
         let reason = self.entry.and_then(|entry| entry.reason.as_deref());
         rule.on_deny.as_deref().or(reason).map(str::to_owned)
     }
@@ -121,7 +121,11 @@ impl<'w, R: Recorder> Walk<'w, R> {
         let subject = self.call.subject;
         let name = Name::of(subject.name());
         if let Some(deceptive) = name.deceptive {
-            self.warnings.push(format!("the name of {} {}", described(subject), deceptive.words()));
+            self.warnings.push(format!(
+                "the name of {} {}",
+                described(subject),
+                deceptive.message()
+            ));
         }
         match self.policy.find(subject, &name) {
             Found::Hidden(index) => {
@@ -240,8 +244,8 @@ impl<'w, R: Recorder> Walk<'w, R> {
                     continue;
                 };
                 if truth != TruthValue::Holds {
-                    let needs = || format!("{} needs {}", self.described(), rule.words());
-                    let reason = source.words(rule).unwrap_or_else(needs);
+                    let needs = || format!("{} needs {}", self.described(), rule.reason());
+                    let reason = source.reason(rule).unwrap_or_else(needs);
                     self.note(&rule.pointer, "what is required", Finding::Denies);
                     return Flow::Break(deny(Code::DeniedByRule, &rule.pointer, reason));
                 }
@@ -260,7 +264,7 @@ impl<'w, R: Recorder> Walk<'w, R> {
                 };
                 if truth != TruthValue::Fails {
                     let because = || self.denied_because(rule, truth);
-                    let reason = source.words(rule).unwrap_or_else(because);
+                    let reason = source.reason(rule).unwrap_or_else(because);
                     self.note(&rule.pointer, "what is denied", Finding::Denies);
                     return Flow::Break(deny(Code::DeniedByRule, &rule.pointer, reason));
                 }
@@ -270,14 +274,14 @@ impl<'w, R: Recorder> Walk<'w, R> {
     }
 
     fn denied_because(&self, rule: &Rule, truth: TruthValue) -> String {
-        let (subject, words) = (self.described(), rule.words());
+        let (subject, reason) = (self.described(), rule.reason());
         match truth {
-            _ if words.is_empty() => format!("{subject} is denied by the policy"),
+            _ if reason.is_empty() => format!("{subject} is denied by the policy"),
             TruthValue::Indeterminate => format!(
-                "{subject} is denied because the policy cannot tell whether {words}; \
+                "{subject} is denied because the policy cannot tell whether {reason}; \
                  send plain values of the expected type"
             ),
-            _ => format!("{subject} is denied because {words}"),
+            _ => format!("{subject} is denied because {reason}"),
         }
     }
 
@@ -306,7 +310,7 @@ impl<'w, R: Recorder> Walk<'w, R> {
                 ("is offered more than once under one name", "have the server offer one of them")
             }
         };
-        let words = format!("{} {state}", self.described());
+        let text = format!("{} {state}", self.described());
         let (on_change, pointer) = match entry.and_then(|entry| Some((entry.on_change?, entry))) {
             Some((own, entry)) => (own, pointer::member(&entry.pointer, "on_change")),
             None => (self.policy.on_change, "/on_change".to_owned()),
@@ -315,14 +319,14 @@ impl<'w, R: Recorder> Walk<'w, R> {
             OnChange::Allow => Flow::Continue(()),
             OnChange::Warn => {
                 self.note(&pointer, "the definition", Finding::Warns);
-                self.warnings.push(words);
+                self.warnings.push(text);
                 Flow::Continue(())
             }
             OnChange::Refuse => {
                 self.note(&pointer, "the definition", Finding::Denies);
                 let server = self.call.tool.server.unwrap_or("SERVER");
                 let reason = format!(
-                    "{words}; the owner can look at the difference (`tollgate server pins {server}`) and {next}"
+                    "{text}; the owner can look at the difference (`tollgate server pins {server}`) and {next}"
                 );
                 Flow::Break(deny(Code::ToolChanged, &pointer, reason))
             }
@@ -344,7 +348,7 @@ impl<'w, R: Recorder> Walk<'w, R> {
                     continue;
                 };
                 if truth != TruthValue::Fails {
-                    let reason = source.words(rule).unwrap_or_else(|| self.needs_approval());
+                    let reason = source.reason(rule).unwrap_or_else(|| self.needs_approval());
                     if rule.via == Via::Owner {
                         return Some(self.ask(&rule.pointer, reason, rule.timeout_seconds));
                     }

@@ -205,8 +205,8 @@ impl TreeChange<'_> {
                 true
             }
             (Some(value), false) => {
-                let Some(place) = open(node, last, || value.value.clone()) else { return false };
-                place.value = value.value.clone();
+                let Some(slot) = open(node, last, || value.value.clone()) else { return false };
+                slot.value = value.value.clone();
                 true
             }
         }

@@ -21,12 +21,12 @@ static OBJECTS: [&Object; 11] = [
     &TIME,
 ];
 
-const fn required(name: &'static str, shape: Shape, words: &'static str) -> Field {
-    Field { name, required: true, shape, words }
+const fn required(name: &'static str, shape: Shape, description: &'static str) -> Field {
+    Field { name, required: true, shape, description }
 }
 
-const fn optional(name: &'static str, shape: Shape, words: &'static str) -> Field {
-    Field { name, required: false, shape, words }
+const fn optional(name: &'static str, shape: Shape, description: &'static str) -> Field {
+    Field { name, required: false, shape, description }
 }
 
 pub(crate) const DEFAULTS: &[&str] = &["deny", "allow"];
@@ -58,7 +58,7 @@ const ON_CHANGE_WORDS: &str = "what happens to a tool or skill whose definition 
 
 pub(crate) static POLICY: Object = Object {
     name: "policy",
-    words: "the whole document",
+    description: "the whole document",
     fields: &[
         required("version", Shape::Word(&["1"]), "the version of the language, as text"),
         required("default", Shape::Word(DEFAULTS), "what happens to names that no entry names"),
@@ -95,13 +95,13 @@ pub(crate) static POLICY: Object = Object {
 
 pub(crate) static ALL_TOOLS: Object = Object {
     name: "all_tools",
-    words: "rules for every tool, looked at before the tool's own",
+    description: "rules for every tool, looked at before the tool's own",
     fields: &[REQUIRE, DENY_IF, APPROVE_IF, LIMITS_FIELD],
 };
 
 pub(crate) static ENTRY: Object = Object {
     name: "entry",
-    words: "what holds for one name, or for the names of one glob",
+    description: "what holds for one name, or for the names of one glob",
     fields: &[
         optional("action", Shape::Word(ACTIONS), "`allow` unless said; `deny` stays visible"),
         optional("reason", Shape::Text, "shown to the agent when this entry stops a call"),
@@ -129,12 +129,15 @@ const CONDITIONS: Field =
     required("conditions", CONDITION_LIST, "all must hold; an empty list always holds");
 const ON_DENY: Field = optional("on_deny", Shape::Text, "what the agent is told");
 
-pub(crate) static RULE: Object =
-    Object { name: "rule", words: "conditions and what to say", fields: &[CONDITIONS, ON_DENY] };
+pub(crate) static RULE: Object = Object {
+    name: "rule",
+    description: "conditions and what to say",
+    fields: &[CONDITIONS, ON_DENY],
+};
 
 pub(crate) static APPROVAL_RULE: Object = Object {
     name: "approval rule",
-    words: "a rule of `approve_if`",
+    description: "a rule of `approve_if`",
     fields: &[
         CONDITIONS,
         ON_DENY,
@@ -149,7 +152,7 @@ pub(crate) static APPROVAL_RULE: Object = Object {
 
 pub(crate) static CONDITION: Object = Object {
     name: "condition",
-    words: "one comparison",
+    description: "one comparison",
     fields: &[
         required(
             "path",
@@ -171,7 +174,7 @@ const SCOPE: Shape = Shape::Word(SCOPES);
 
 pub(crate) static LIMIT: Object = Object {
     name: "limit",
-    words: "a cap on calls, or on an amount in their arguments",
+    description: "a cap on calls, or on an amount in their arguments",
     fields: &[
         required("window", Shape::Duration(WINDOWS), "the length of the interval"),
         MAX,
@@ -188,7 +191,7 @@ pub(crate) static LIMIT: Object = Object {
 
 pub(crate) static RATE_LIMIT: Object = Object {
     name: "rate_limit",
-    words: "short form of one limit",
+    description: "short form of one limit",
     fields: &[
         MAX,
         required("window", Shape::Duration(WINDOWS), "the length of the interval, in seconds"),
@@ -199,7 +202,7 @@ pub(crate) static RATE_LIMIT: Object = Object {
 
 pub(crate) static TEST: Object = Object {
     name: "test",
-    words: "a call and what must come of it",
+    description: "a call and what must come of it",
     fields: &[
         required("expect", Shape::Word(EXPECTATIONS), "the decision; `require_approval` is `ask`"),
         optional("name", Shape::Text, "what the test shows"),
@@ -233,7 +236,7 @@ pub(crate) static TEST: Object = Object {
 
 pub(crate) static CALLER: Object = Object {
     name: "caller",
-    words: "who calls, in a test",
+    description: "who calls, in a test",
     fields: &[
         optional("grant", Shape::Text, "`caller.grant`; `test` unless said"),
         optional("session", Shape::Text, "`caller.session`; `test` unless said"),
@@ -243,7 +246,7 @@ pub(crate) static CALLER: Object = Object {
 
 pub(crate) static TIME: Object = Object {
     name: "time",
-    words: "the owner's time, in a test",
+    description: "the owner's time, in a test",
     fields: &[
         optional("hour", Shape::Whole(23), "`time.hour`; 12 unless said"),
         optional("weekday", Shape::Word(WEEKDAYS), "`time.weekday`; `monday` unless said"),

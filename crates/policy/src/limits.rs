@@ -156,8 +156,8 @@ fn compile_limit(
 
 /// An agent can open any number of sessions, so a limit per session would be no limit.
 fn warn_of_sessions(node: &Node, pointer: &str, loader: &mut Loader) {
-    let words = "the scope `session` counts all sessions of a grant together, because an agent can open a new session at any time";
-    let complaint = Complaint::new(words).hint("write `grant`, which counts the same");
+    let message = "the scope `session` counts all sessions of a grant together, because an agent can open a new session at any time";
+    let complaint = Complaint::new(message).hint("write `grant`, which counts the same");
     loader.warnings.add(node.position, &pointer::member(pointer, "scope"), complaint);
 }
 
@@ -179,8 +179,8 @@ fn read_increment(node: &Node) -> Result<Increment, Complaint> {
     };
     let path = Path::parse(text)?;
     if path.root != Root::Args {
-        let words = format!("`{text}` is not an argument");
-        return Err(Complaint::new(words).hint("count a path such as `args.amount`"));
+        let message = format!("`{text}` is not an argument");
+        return Err(Complaint::new(message).hint("count a path such as `args.amount`"));
     }
     Ok(Increment::Path(path))
 }
@@ -201,11 +201,11 @@ pub(crate) fn check_agreement<'a>(own: &'a [Limit], shared: &'a [Limit], loader:
     for (index, limit) in own.iter().enumerate() {
         let earlier = own.iter().take(index).chain(shared);
         if let Some(other) = earlier.into_iter().find(|other| limit.disagrees_with(other)) {
-            let words = format!(
+            let message = format!(
                 "the counter `{}` counts a call in two ways, here and in `{}`",
                 limit.counter, other.pointer
             );
-            let complaint = Complaint::new(words).hint("give one of them its own counter");
+            let complaint = Complaint::new(message).hint("give one of them its own counter");
             loader.problems.add(limit.position, &limit.pointer, complaint);
         }
     }

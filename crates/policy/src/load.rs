@@ -67,8 +67,8 @@ pub fn looks_like_policy(source: &str) -> bool {
 
 fn compile(root: &Node, loader: &mut Loader) -> Policy {
     let allows_unnamed = root.text_of("default") == Some("allow");
-    let names = Spellings { uris: false, looks: allows_unnamed };
-    let uris = Spellings { uris: true, looks: allows_unnamed };
+    let names = Spellings { uris: false, look_alikes: allows_unnamed };
+    let uris = Spellings { uris: true, look_alikes: allows_unnamed };
 
     let all_tools = root.get("all_tools").map_or_else(Rules::default, |node| {
         let rules = Rules::compile(node, "/all_tools", None, loader);
@@ -142,12 +142,12 @@ fn warn_of_hidden(root: &Node, hide: &NamePatterns, loader: &mut Loader) {
             }
             if let Some(found) = hide.find(&Name::of(&member.name)) {
                 let pointer = pointer::member(&pointer::member("", section), &member.name);
-                let words = format!(
+                let message = format!(
                     "`{}` is never used: `{}` hides the name",
                     pointer,
                     hide_pointer(found.entry())
                 );
-                loader.warnings.add(member.position, &pointer, Complaint::new(words));
+                loader.warnings.add(member.position, &pointer, Complaint::new(message));
             }
         }
     }
@@ -168,7 +168,7 @@ fn warn_of_other_wildcards(root: &Node, loader: &mut Loader) {
     let unlike = |name: &str| name.contains(['?', '[', ']', '{', '}']);
     let found: Vec<_> = tools.chain(hide).filter(|(name, ..)| unlike(name)).collect();
     for (_, position, pointer) in found {
-        let words = format!("`{pointer}` matches no tool: the only wildcard in names is `*`");
-        loader.warnings.add(position, &pointer, Complaint::new(words));
+        let message = format!("`{pointer}` matches no tool: the only wildcard in names is `*`");
+        loader.warnings.add(position, &pointer, Complaint::new(message));
     }
 }

@@ -29,8 +29,8 @@ impl Loader {
         if std::mem::replace(&mut self.warned_of_links, true) {
             return;
         }
-        let words = "`path_under` compares the text of a path: a symbolic link below the folder can lead out of it";
+        let message = "`path_under` compares the text of a path: a symbolic link below the folder can lead out of it";
         let hint = "keep links out of the folder, or run the server where it can open nothing else";
-        self.warnings.add(node.position, pointer, Complaint::new(words).hint(hint));
+        self.warnings.add(node.position, pointer, Complaint::new(message).hint(hint));
     }
 }

@@ -36,7 +36,7 @@ pub(crate) fn nfc(text: &str) -> String {
 
 /// The warning for a deceptive name. Globs never match such a name, and lists show it with the warning.
 pub fn name_warning(name: &str) -> Option<&'static str> {
-    deceptive(name).map(DeceptiveName::words)
+    deceptive(name).map(DeceptiveName::message)
 }
 
 /// The index of the entry that matches a name.

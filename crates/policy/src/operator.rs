@@ -40,7 +40,7 @@ impl Test {
 /// One operator. Adding one is adding a row to [`operators`].
 pub struct Operator {
     pub name: &'static str,
-    pub words: &'static str,
+    pub description: &'static str,
     pub takes: Takes,
     /// Examples that are also tests.
     pub cases: &'static [Case],
@@ -125,8 +125,8 @@ impl Operator {
         budget: &mut PatternBudget,
     ) -> Result<Test, Complaint> {
         if !self.takes.fits(value) {
-            let words = format!("`{}` takes {}", self.name, self.takes.describe());
-            return Err(Complaint::new(words));
+            let description = format!("`{}` takes {}", self.name, self.takes.describe());
+            return Err(Complaint::new(description));
         }
         match self.compile {
             Compile::Plain(compile) => compile(value),
@@ -170,133 +170,133 @@ const fn unclear(value: &'static str, given: &'static str) -> Case {
 static ROWS: &[Operator] = &[
     Operator {
         name: "eq",
-        words: "equals the value; numbers by value, text byte for byte",
+        description: "equals the value; numbers by value, text byte for byte",
         takes: Takes::Scalar,
         compile: Compile::Plain(compare::eq),
         cases: compare::EQ,
     },
     Operator {
         name: "neq",
-        words: "is of the same type and does not equal the value",
+        description: "is of the same type and does not equal the value",
         takes: Takes::Scalar,
         compile: Compile::Plain(|value| negated(compare::eq(value))),
         cases: compare::NEQ,
     },
     Operator {
         name: "lt",
-        words: "is less than the value",
+        description: "is less than the value",
         takes: Takes::Number,
         compile: Compile::Plain(compare::lt),
         cases: compare::LT,
     },
     Operator {
         name: "lte",
-        words: "is at most the value",
+        description: "is at most the value",
         takes: Takes::Number,
         compile: Compile::Plain(|value| negated(compare::gt(value))),
         cases: compare::LTE,
     },
     Operator {
         name: "gt",
-        words: "is greater than the value",
+        description: "is greater than the value",
         takes: Takes::Number,
         compile: Compile::Plain(compare::gt),
         cases: compare::GT,
     },
     Operator {
         name: "gte",
-        words: "is at least the value",
+        description: "is at least the value",
         takes: Takes::Number,
         compile: Compile::Plain(|value| negated(compare::lt(value))),
         cases: compare::GTE,
     },
     Operator {
         name: "in",
-        words: "equals one of the values",
+        description: "equals one of the values",
         takes: Takes::Scalars,
         compile: Compile::Plain(compare::one_of),
         cases: compare::IN,
     },
     Operator {
         name: "not_in",
-        words: "is of a type in the list and equals none of the values",
+        description: "is of a type in the list and equals none of the values",
         takes: Takes::Scalars,
         compile: Compile::Plain(|value| negated(compare::one_of(value))),
         cases: compare::NOT_IN,
     },
     Operator {
         name: "exists",
-        words: "is present, whatever its value; with `false`, is missing",
+        description: "is present, whatever its value; with `false`, is missing",
         takes: Takes::Flag,
         compile: Compile::Plain(compare::exists),
         cases: compare::EXISTS,
     },
     Operator {
         name: "regex",
-        words: "is text in which the regular expression matches somewhere; `^` and `$` anchor it to the ends",
+        description: "is text in which the regular expression matches somewhere; `^` and `$` anchor it to the ends",
         takes: Takes::Text,
         compile: Compile::Pattern(text::regex),
         cases: text::REGEX,
     },
     Operator {
         name: "contains",
-        words: "is text with the value in it, or a list with an element equal to the value",
+        description: "is text with the value in it, or a list with an element equal to the value",
         takes: Takes::Scalar,
         compile: Compile::Plain(text::contains),
         cases: text::CONTAINS,
     },
     Operator {
         name: "starts_with",
-        words: "is text that begins with the value",
+        description: "is text that begins with the value",
         takes: Takes::Text,
         compile: Compile::Plain(text::starts_with),
         cases: text::STARTS_WITH,
     },
     Operator {
         name: "ends_with",
-        words: "is text that ends with the value",
+        description: "is text that ends with the value",
         takes: Takes::Text,
         compile: Compile::Plain(text::ends_with),
         cases: text::ENDS_WITH,
     },
     Operator {
         name: "glob",
-        words: "is text that the whole pattern matches: `*` any characters, `?` one, `\\` before a literal one",
+        description: "is text that the whole pattern matches: `*` any characters, `?` one, `\\` before a literal one",
         takes: Takes::Text,
         compile: Compile::Pattern(text::glob),
         cases: text::GLOB,
     },
     Operator {
         name: "length_lte",
-        words: "is text of at most so many characters, or a list of at most so many elements",
+        description: "is text of at most so many characters, or a list of at most so many elements",
         takes: Takes::Count,
         compile: Compile::Plain(text::length_lte),
         cases: text::LENGTH_LTE,
     },
     Operator {
         name: "length_gte",
-        words: "is text of at least so many characters, or a list of at least so many elements",
+        description: "is text of at least so many characters, or a list of at least so many elements",
         takes: Takes::Count,
         compile: Compile::Plain(text::length_gte),
         cases: text::LENGTH_GTE,
     },
     Operator {
         name: "path_under",
-        words: "is a path at or below one of the folders, whichever way its text is read; links on the disk are not followed",
+        description: "is a path at or below one of the folders, whichever way its text is read; links on the disk are not followed",
         takes: Takes::Texts,
         compile: Compile::Plain(under::path_under),
         cases: under::PATH_UNDER,
     },
     Operator {
         name: "url_host_in",
-        words: "is a URL whose host, as browsers read it, is one of the hosts; `*.example.com` is every host below, `10.0.0.0/8` every address of a network",
+        description: "is a URL whose host, as browsers read it, is one of the hosts; `*.example.com` is every host below, `10.0.0.0/8` every address of a network",
         takes: Takes::Texts,
         compile: Compile::Plain(host::url_host_in),
         cases: host::URL_HOST_IN,
     },
     Operator {
         name: "cidr_in",
-        words: "is an IP address or network inside one of the networks",
+        description: "is an IP address or network inside one of the networks",
         takes: Takes::Texts,
         compile: Compile::Plain(network::cidr_in),
         cases: network::CIDR_IN,

@@ -224,8 +224,9 @@ impl Policy {
         if found.is_some() {
             return None;
         }
-        let entry = section.patterns.find_look(name).map(|index| entry_pointer(section, index));
-        entry.or_else(|| self.hide.find_look(name).map(hide_pointer))
+        let entry =
+            section.patterns.find_look_alike(name).map(|index| entry_pointer(section, index));
+        entry.or_else(|| self.hide.find_look_alike(name).map(hide_pointer))
     }
 }
 

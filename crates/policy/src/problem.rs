@@ -21,7 +21,7 @@ pub struct Problem {
     pub column: usize,
     /// JSON pointer of the part of the policy, empty for the whole.
     pub pointer: String,
-    pub words: String,
+    pub message: String,
     pub hint: Option<String>,
 }
 
@@ -35,7 +35,7 @@ impl Problem {
             line: position.line,
             column: position.column,
             pointer: pointer.into(),
-            words: complaint.words,
+            message: complaint.message,
             hint: complaint.hint,
         }
     }
@@ -43,7 +43,7 @@ impl Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}, column {}: {}", self.line, self.column, self.words)?;
+        write!(f, "line {}, column {}: {}", self.line, self.column, self.message)?;
         match &self.hint {
             Some(hint) => write!(f, " ({hint})"),
             None => Ok(()),
@@ -61,11 +61,11 @@ impl LoadError {
     /// The same without any content of the text: only positions and words of the policy language.
     pub(crate) fn without_content(mut self) -> LoadError {
         for problem in &mut self.problems {
-            problem.words = without_quotes(&problem.words);
+            problem.message = without_quotes(&problem.message);
             problem.hint = problem.hint.take().filter(|hint| *hint == without_quotes(hint));
             problem.pointer.clear();
         }
-        self.problems.dedup_by(|a, b| (a.line, &a.words) == (b.line, &b.words));
+        self.problems.dedup_by(|a, b| (a.line, &a.message) == (b.line, &b.message));
         LoadError { problems: self.problems }
     }
 }
@@ -89,9 +89,9 @@ const SAFE_WORDS: [&str; 14] = [
 ];
 
 /// Removes quotations, unless they are words of the language.
-fn without_quotes(words: &str) -> String {
+fn without_quotes(message: &str) -> String {
     let is_safe = |word: &str| SAFE_WORDS.contains(&word) || matches!(word, "deny" | "allow");
-    let parts = words.split('`').enumerate().map(|(number, part)| match part {
+    let parts = message.split('`').enumerate().map(|(number, part)| match part {
         quoted if number % 2 == 1 && !is_safe(quoted) => "…",
         part => part,
     });
@@ -113,13 +113,13 @@ impl std::error::Error for LoadError {}
 /// A message without a position: what is wrong, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Complaint {
-    pub(crate) words: String,
+    pub(crate) message: String,
     pub(crate) hint: Option<String>,
 }
 
 impl Complaint {
-    pub(crate) fn new(words: impl Into<String>) -> Complaint {
-        Complaint { words: words.into(), hint: None }
+    pub(crate) fn new(message: impl Into<String>) -> Complaint {
+        Complaint { message: message.into(), hint: None }
     }
 
     pub(crate) fn hint(self, hint: impl Into<String>) -> Complaint {

@@ -34,7 +34,7 @@ fn object_schema(object: &Object) -> Value {
         object.fields.iter().filter(|field| field.required).map(|field| field.name).collect();
     let mut schema = json!({
         "type": "object",
-        "description": object.words,
+        "description": object.description,
         "properties": properties,
         "required": required,
         "additionalProperties": false,
@@ -50,7 +50,7 @@ fn object_schema(object: &Object) -> Value {
 fn field_schema(field: &Field) -> Value {
     let mut schema = shape_schema(field.shape);
     if let Some(schema) = schema.as_object_mut() {
-        schema.insert("description".into(), field.words.into());
+        schema.insert("description".into(), field.description.into());
     }
     schema
 }
@@ -63,12 +63,12 @@ fn shape_schema(shape: Shape) -> Value {
             json!({ "enum": operators().iter().map(|row| row.name).collect::<Vec<_>>() })
         }
         Shape::Operand => json!({ "type": ["string", "number", "boolean", "array"] }),
-        Shape::Word(words) => json!({ "enum": words }),
+        Shape::Word(description) => json!({ "enum": description }),
         Shape::Bool => json!({ "type": "boolean" }),
         Shape::Amount => json!({ "type": "number", "minimum": 0 }),
         Shape::Whole(u64::MAX) => json!({ "type": "integer", "minimum": 0 }),
         Shape::Whole(max) => json!({ "type": "integer", "minimum": 0, "maximum": max }),
-        Shape::Duration(words) => duration_schema(words),
+        Shape::Duration(description) => duration_schema(description),
         Shape::List(of) => {
             json!({ "type": "array", "items": shape_schema(*of), "maxItems": ENTRIES_MAX })
         }
@@ -86,13 +86,13 @@ fn shape_schema(shape: Shape) -> Value {
     }
 }
 
-fn duration_schema(words: &[&str]) -> Value {
+fn duration_schema(description: &[&str]) -> Value {
     let mut forms = vec![
         json!({ "type": "integer", "minimum": 1, "maximum": SECONDS_MAX }),
         json!({ "type": "string", "pattern": "^0*[1-9][0-9]*[smhd]$" }),
     ];
-    if !words.is_empty() {
-        forms.insert(0, json!({ "enum": words }));
+    if !description.is_empty() {
+        forms.insert(0, json!({ "enum": description }));
     }
     json!({ "anyOf": forms })
 }

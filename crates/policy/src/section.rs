@@ -14,7 +14,7 @@ pub(crate) struct Spellings {
     /// The names are URIs, which a server may read differently from how they are written.
     pub(crate) uris: bool,
     /// Names without an entry are allowed, so one that only looks like a pattern must be caught.
-    pub(crate) looks: bool,
+    pub(crate) look_alikes: bool,
 }
 
 /// Names and globs in order, with their other spellings where needed.
@@ -22,15 +22,15 @@ pub(crate) struct Spellings {
 pub(crate) struct NamePatterns {
     names: Names,
     readings: Option<Names>,
-    looks: Option<Names>,
+    look_alikes: Option<Names>,
 }
 
 impl NamePatterns {
     pub(crate) fn new(texts: &[String], spellings: Spellings) -> (NamePatterns, Vec<Tie>) {
         let (names, ties) = Names::new(texts.iter().map(String::as_str));
         let readings = spellings.uris.then(|| folded(texts, fold::uri_pattern));
-        let looks = spellings.looks.then(|| folded(texts, fold::look_of_pattern));
-        (NamePatterns { names, readings, looks }, ties)
+        let look_alikes = spellings.look_alikes.then(|| folded(texts, fold::look_alike_pattern));
+        (NamePatterns { names, readings, look_alikes }, ties)
     }
 
     pub(crate) fn find(&self, name: &Name<'_>) -> Option<Match> {
@@ -52,9 +52,9 @@ impl NamePatterns {
     }
 
     /// The pattern that a deceptive name looks like.
-    pub(crate) fn find_look(&self, name: &Name<'_>) -> Option<u32> {
+    pub(crate) fn find_look_alike(&self, name: &Name<'_>) -> Option<u32> {
         name.deceptive?;
-        self.looks.as_ref().and_then(|names| names.find_text(&fold::look(&name.text)))
+        self.look_alikes.as_ref().and_then(|names| names.find_text(&fold::look(&name.text)))
     }
 }
 
@@ -117,15 +117,15 @@ pub(crate) fn check_patterns(
             loader.problems.add(*position, &pointer(index), Complaint::new("empty name"));
         }
         if text.trim() != text {
-            let words = format!("the name `{}` begins or ends with a space", text.escape_debug());
+            let message = format!("the name `{}` begins or ends with a space", text.escape_debug());
             let hint =
                 "names are compared byte for byte; a name without the space is a different name";
-            loader.warnings.add(*position, &pointer(index), Complaint::new(words).hint(hint));
+            loader.warnings.add(*position, &pointer(index), Complaint::new(message).hint(hint));
         }
         if let Some(deceptive) = deceptive(text) {
-            let words = format!("the name `{}` {}", text.escape_debug(), deceptive.words());
+            let message = format!("the name `{}` {}", text.escape_debug(), deceptive.message());
             let hint = "such a name only matches exactly, never through a glob";
-            loader.warnings.add(*position, &pointer(index), Complaint::new(words).hint(hint));
+            loader.warnings.add(*position, &pointer(index), Complaint::new(message).hint(hint));
         }
     }
 }

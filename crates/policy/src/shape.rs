@@ -14,7 +14,7 @@ pub(crate) const ENTRIES_MAX: usize = 10_000;
 #[derive(Debug)]
 pub struct Object {
     pub name: &'static str,
-    pub words: &'static str,
+    pub description: &'static str,
     pub fields: &'static [Field],
 }
 
@@ -24,7 +24,7 @@ pub struct Field {
     pub name: &'static str,
     pub required: bool,
     pub shape: Shape,
-    pub words: &'static str,
+    pub description: &'static str,
 }
 
 /// What a field holds.
@@ -69,13 +69,13 @@ impl Shape {
             Shape::ResultPath => "a path such as `items[*].email`".into(),
             Shape::Operator => "an operator".into(),
             Shape::Operand => "what the operator takes".into(),
-            Shape::Word(words) => list(words.iter().copied()),
+            Shape::Word(description) => list(description.iter().copied()),
             Shape::Bool => "true or false".into(),
             Shape::Amount => "a number, not negative".into(),
             Shape::Whole(_) => "a whole number".into(),
             Shape::Duration([]) => "seconds, or text such as `\"30m\"`".into(),
-            Shape::Duration(words) => {
-                format!("{}, seconds, or text such as `\"15m\"`", list(words.iter().copied()))
+            Shape::Duration(description) => {
+                format!("{}, seconds, or text such as `\"15m\"`", list(description.iter().copied()))
             }
             Shape::List(of) => format!("a list of {}", of.describe()),
             Shape::Object(object) => format!("an object: {}", object.name),
@@ -108,12 +108,12 @@ impl Shape {
 /// Compares a node and its descendants with a shape and reports every difference.
 pub(crate) fn check(node: &Node, shape: Shape, pointer: &str, problems: &mut Problems) {
     if !shape.fits(&node.value) {
-        let words = format!("expected {}, found {}", shape.describe(), node.kind());
-        problems.add(node.position, pointer, with_hint(node, shape, Complaint::new(words)));
+        let description = format!("expected {}, found {}", shape.describe(), node.kind());
+        problems.add(node.position, pointer, with_hint(node, shape, Complaint::new(description)));
         return;
     }
     match shape {
-        Shape::Word(words) => check_word(node, words, pointer, problems),
+        Shape::Word(description) => check_word(node, description, pointer, problems),
         Shape::Operator => {
             let names: Vec<_> = operator::operators().iter().map(|row| row.name).collect();
             check_word(node, &names, pointer, problems);
@@ -143,19 +143,19 @@ fn with_hint(node: &Node, shape: Shape, complaint: Complaint) -> Complaint {
     }
 }
 
-fn check_word(node: &Node, words: &[&str], pointer: &str, problems: &mut Problems) {
+fn check_word(node: &Node, description: &[&str], pointer: &str, problems: &mut Problems) {
     let text = node.as_text().unwrap_or_default();
-    if !words.contains(&text) {
+    if !description.contains(&text) {
         let complaint = Complaint::new(format!("unknown value `{text}`"));
-        let hint = suggest(text, words.iter().copied());
+        let hint = suggest(text, description.iter().copied());
         problems.add(node.position, pointer, complaint.hint(hint));
     }
 }
 
 fn check_whole(node: &Node, max: u64, pointer: &str, problems: &mut Problems) {
     if whole(node).is_none_or(|number| number > max) {
-        let words = format!("expected a whole number from 0 to {max}");
-        problems.add(node.position, pointer, Complaint::new(words));
+        let description = format!("expected a whole number from 0 to {max}");
+        problems.add(node.position, pointer, Complaint::new(description));
     }
 }
 
@@ -185,8 +185,8 @@ fn check_named(node: &Node, object: &'static Object, pointer: &str, problems: &m
 
 fn check_count(node: &Node, count: usize, pointer: &str, problems: &mut Problems) -> bool {
     if count > ENTRIES_MAX {
-        let words = format!("{count} entries, more than {ENTRIES_MAX}");
-        problems.add(node.position, pointer, Complaint::new(words));
+        let description = format!("{count} entries, more than {ENTRIES_MAX}");
+        problems.add(node.position, pointer, Complaint::new(description));
     }
     count <= ENTRIES_MAX
 }
@@ -201,15 +201,15 @@ fn check_object(node: &Node, object: &Object, pointer: &str, problems: &mut Prob
     }
     for field in object.fields.iter().filter(|field| field.required) {
         if node.get(field.name).is_none() {
-            let words = format!("the field `{}` is missing", field.name);
-            let hint = format!("{}: {}", field.words, field.shape.describe());
-            problems.add(node.position, pointer, Complaint::new(words).hint(hint));
+            let description = format!("the field `{}` is missing", field.name);
+            let hint = format!("{}: {}", field.description, field.shape.describe());
+            problems.add(node.position, pointer, Complaint::new(description).hint(hint));
         }
     }
 }
 
 fn unknown_field(member: &Member, object: &Object) -> Complaint {
-    let words = format!("unknown field `{}` in {}", member.name, object.name);
+    let description = format!("unknown field `{}` in {}", member.name, object.name);
     let known = object.fields.iter().map(|field| field.name);
-    Complaint::new(words).hint(suggest(&member.name, known))
+    Complaint::new(description).hint(suggest(&member.name, known))
 }

@@ -63,7 +63,7 @@ pub(crate) fn read(source: &str, format: Format) -> Result<Node, LoadError> {
 fn read_json(source: &str) -> Result<Node, Problem> {
     let doc = Doc::read(source.as_bytes(), &BOUNDS).map_err(|refusal| {
         let position = Position { line: refusal.line, column: refusal.column };
-        Problem::new(position, "", Complaint::new(refusal.words))
+        Problem::new(position, "", Complaint::new(refusal.message))
     })?;
     Ok(copy_json(doc.root(), &mut Positions::new(source)))
 }

@@ -44,8 +44,8 @@ fn unreadable(error: &ScanError) -> Problem {
 fn check_characters(source: &str) -> Result<(), Problem> {
     let start = Position { line: 1, column: 1 };
     if source.len() > BOUNDS.bytes_max {
-        let words = format!("the policy is longer than {} bytes", BOUNDS.bytes_max);
-        return Err(Problem::new(start, "", Complaint::new(words)));
+        let message = format!("the policy is longer than {} bytes", BOUNDS.bytes_max);
+        return Err(Problem::new(start, "", Complaint::new(message)));
     }
     let odd = |c: &char| {
         let breaks_line = matches!(c, '\u{85}' | '\u{2028}' | '\u{2029}' | '\u{feff}');
@@ -53,10 +53,10 @@ fn check_characters(source: &str) -> Result<(), Problem> {
     };
     for (line, text) in source.split('\n').enumerate() {
         if let Some((column, c)) = text.chars().enumerate().find(|(_, c)| odd(c)) {
-            let words = format!("a character that must be escaped: U+{:04X}", u32::from(c));
+            let message = format!("a character that must be escaped: U+{:04X}", u32::from(c));
             let position = Position { line: line + 1, column: column + 1 };
             let hint = "write it as an escape inside double quotes";
-            return Err(Problem::new(position, "", Complaint::new(words).hint(hint)));
+            return Err(Problem::new(position, "", Complaint::new(message).hint(hint)));
         }
     }
     Ok(())
@@ -155,8 +155,8 @@ impl Builder {
         position: Position,
     ) -> Result<(), Complaint> {
         if text.len() > BOUNDS.string_bytes_max {
-            let words = format!("text longer than {} bytes", BOUNDS.string_bytes_max);
-            return Err(Complaint::new(words));
+            let message = format!("text longer than {} bytes", BOUNDS.string_bytes_max);
+            return Err(Complaint::new(message));
         }
         let plain = style == ScalarStyle::Plain;
         let value = if plain { scalar::resolve(text)? } else { NodeValue::Text(text.to_owned()) };

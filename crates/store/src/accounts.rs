@@ -61,7 +61,8 @@ pub enum AccountState {
     /// The service rejects it permanently; the owner must sign in again.
     Dead {
         since_us: i64,
-        words: String,
+        #[serde(rename = "words")]
+        message: String,
     },
 }
 

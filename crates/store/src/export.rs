@@ -93,8 +93,8 @@ pub enum ExportError {
     /// The path is outside the folder that an agent may write to.
     #[error("{0}")]
     Outside(String),
-    #[error("cannot write `{path}`: {words}")]
-    Write { path: String, words: String },
+    #[error("cannot write `{path}`: {message}")]
+    Write { path: String, message: String },
     #[error(transparent)]
     Records(#[from] RecordsError),
 }

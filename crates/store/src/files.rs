@@ -35,8 +35,8 @@ pub fn refuse_special(folder: &Path) -> io::Result<()> {
         let kind = entry.file_type()?;
         if !kind.is_file() && !kind.is_dir() && !kind.is_symlink() {
             let name = entry.file_name();
-            let words = format!("`{}` is a pipe, a device or a socket", name.display());
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, words));
+            let message = format!("`{}` is a pipe, a device or a socket", name.display());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
     }
     Ok(())
@@ -72,8 +72,8 @@ pub fn within<T: Send + 'static>(
         let _ = sender.send(work());
     })?;
     receiver.recv_timeout(Duration::from_millis(wait_ms_max)).map_err(|_| {
-        let words = format!("it was not read within {} s", wait_ms_max / 1_000);
-        io::Error::new(io::ErrorKind::TimedOut, words)
+        let message = format!("it was not read within {} s", wait_ms_max / 1_000);
+        io::Error::new(io::ErrorKind::TimedOut, message)
     })
 }
 

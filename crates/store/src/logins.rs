@@ -105,7 +105,8 @@ pub enum LoginState {
     /// The owner must sign in.
     NeedsSignIn {
         since_us: i64,
-        words: String,
+        #[serde(rename = "words")]
+        message: String,
     },
 }
 

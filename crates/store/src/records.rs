@@ -120,8 +120,8 @@ impl Records {
     /// Checks every page; for `doctor`, because it reads the whole file.
     pub fn check(&self) -> Result<()> {
         self.read(|db| {
-            let words: String = db.query_row("PRAGMA integrity_check(1)", [], |r| r.get(0))?;
-            if words == "ok" { Ok(()) } else { Err(RecordsError::Corrupt(words)) }
+            let message: String = db.query_row("PRAGMA integrity_check(1)", [], |r| r.get(0))?;
+            if message == "ok" { Ok(()) } else { Err(RecordsError::Corrupt(message)) }
         })
     }
 
@@ -276,8 +276,8 @@ fn prepare(db: &Connection) -> Result<()> {
 
 /// A file with inconsistent pages is not written to. Checked once per writing process.
 fn quick_check(db: &Connection) -> Result<()> {
-    let words: String = db.query_row("PRAGMA quick_check(1)", [], |r| r.get(0))?;
-    if words == "ok" { Ok(()) } else { Err(RecordsError::Corrupt(words)) }
+    let message: String = db.query_row("PRAGMA quick_check(1)", [], |r| r.get(0))?;
+    if message == "ok" { Ok(()) } else { Err(RecordsError::Corrupt(message)) }
 }
 
 /// Whether anything was ever written; a new file is empty and has no log.

@@ -50,7 +50,7 @@ pub mod values;
 
 pub use acts::{RecordError, StartedAct, has_unrecorded_acts};
 pub use channels::{Channel, ChannelTarget, Detail, SmtpSecurity, Topic};
-pub use credential::{Credential, EnvValue, SecretLocation, words_in_clear};
+pub use credential::{Credential, EnvValue, SecretLocation, argv_in_clear};
 pub use error::{ObjectKind, Origin, RegistryError};
 pub use grants::{
     Grant, GrantClient, GrantState, NewGrant, OVERLAP_SECONDS_DEFAULT, OVERLAP_SECONDS_MAX, Prefix,

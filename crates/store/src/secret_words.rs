@@ -67,7 +67,7 @@ const RUNNERS: &[&str] = &[
 ];
 
 /// Every word of a command line as it may be shown.
-pub fn shown_words(argv: &[String]) -> Vec<String> {
+pub fn shown_argv(argv: &[String]) -> Vec<String> {
     with_option(argv).map(|(option, word)| shown(option, word)).collect()
 }
 

@@ -20,8 +20,8 @@ pub enum SqliteCopyError {
     Io { act: &'static str, path: PathBuf, source: io::Error },
     #[error("`{}` is larger than a database of this kind can be", .0.display())]
     TooLarge(PathBuf),
-    #[error("`{}` cannot be read: {words}", .path.display())]
-    Database { path: PathBuf, words: String },
+    #[error("`{}` cannot be read: {message}", .path.display())]
+    Database { path: PathBuf, message: String },
     #[error(transparent)]
     Random(#[from] RandomError),
 }
@@ -57,7 +57,7 @@ impl SqliteCopy {
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let db = Connection::open_with_flags(&copy.0, flags).map_err(|error| {
-            SqliteCopyError::Database { path: source.into(), words: error.to_string() }
+            SqliteCopyError::Database { path: source.into(), message: error.to_string() }
         })?;
         Ok(SqliteCopy { source: source.into(), db, _copy: copy })
     }
@@ -72,7 +72,7 @@ impl SqliteCopy {
         let failed = |error: rusqlite::Error| {
             E::from(SqliteCopyError::Database {
                 path: self.source.clone(),
-                words: error.to_string(),
+                message: error.to_string(),
             })
         };
         let is_there: bool = self

@@ -31,7 +31,7 @@ pub fn class(server: &str, pin: &Pin, all: &[Pin]) -> Option<ToolClass> {
 
 /// Why a tool is classified so, the strongest reason first.
 pub fn reasons(classed: &Classification) -> Vec<String> {
-    let reason = |one: &Evidence| format!("{}: {} ({})", one.place, one.words, one.meaning);
+    let reason = |one: &Evidence| format!("{}: {} ({})", one.location, one.text, one.meaning);
     classed.evidence.iter().map(reason).collect()
 }
 

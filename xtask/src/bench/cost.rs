@@ -31,7 +31,7 @@ pub(crate) fn cost(root: &Path, effort: Effort) -> Result<()> {
     let bench = build(root, "mcpbench", effort)?;
     let tollgate = build(root, "tollgate", effort)?;
     let upstream = free_port()?;
-    let _upstream = Started::new(
+    let _upstream = Started::silent(
         Command::new(&bench)
             .args(["upstream", "--listen", &format!("127.0.0.1:{upstream}")])
             .args(["--tools", &TOOLS.to_string()]),

@@ -106,7 +106,7 @@ fn measure(build: &Build, label: &str, rows: u32) -> Result<()> {
     let Build { bench, tollgate, .. } = build;
     let upstream_port = free_port()?;
     let tools = if rows == 0 { 5 } else { TOOLS };
-    let _upstream = Started::new(
+    let _upstream = Started::silent(
         Command::new(bench)
             .args(["upstream", "--listen", &format!("127.0.0.1:{upstream_port}")])
             .args(["--tools", &tools.to_string()]),

@@ -19,6 +19,12 @@ pub(crate) struct Started {
 }
 
 impl Started {
+    /// Its output is discarded.
+    pub(crate) fn silent(command: &mut Command) -> Result<Started> {
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        Ok(Started { child })
+    }
+
     /// Its output goes to the file, so that a failing run can be understood afterwards.
     pub(crate) fn logged(command: &mut Command, log: &std::path::Path) -> Result<Started> {
         let file = fs::File::create(log)?;

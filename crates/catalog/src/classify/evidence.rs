@@ -21,8 +21,10 @@ const QUOTE_CHARS_MAX: usize = 80;
 /// One piece of evidence: its location, the quoted words, and their meaning.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Evidence {
-    pub place: String,
-    pub words: String,
+    #[serde(rename = "place")]
+    pub location: String,
+    #[serde(rename = "words")]
+    pub text: String,
     pub meaning: String,
 }
 
@@ -44,15 +46,15 @@ pub(super) fn evidence(
     }
     for feature in strongest(features, decision) {
         let evidence = evidence_of(feature);
-        let is_same = |e: &Evidence| e.place == evidence.place && e.words == evidence.words;
+        let is_same = |e: &Evidence| e.location == evidence.location && e.text == evidence.text;
         if out.len() < EVIDENCE_MAX && !out.iter().any(is_same) {
             out.push(evidence);
         }
     }
     if out.is_empty() {
         out.push(Evidence {
-            place: "name".to_owned(),
-            words: quote(&tool.name),
+            location: "name".to_owned(),
+            text: quote(&tool.name),
             meaning: "many weak features and no strong one".to_owned(),
         });
     }
@@ -80,14 +82,14 @@ fn weight(weights: &[i16; 5], category: Category) -> i32 {
 
 fn evidence_of(feature: &Feature) -> Evidence {
     Evidence {
-        place: place(&feature.place),
-        words: quote(&feature.words),
+        location: location(&feature.location),
+        text: quote(&feature.text),
         meaning: meaning::of(&feature.id),
     }
 }
 
-fn place(place: &Location) -> String {
-    match place {
+fn location(location: &Location) -> String {
+    match location {
         Location::Name => "name".to_owned(),
         Location::Title => "title".to_owned(),
         Location::Description => "description".to_owned(),
@@ -112,24 +114,24 @@ fn rule(tool: &ParsedTool, features: &[Feature], because: &DecidedBy) -> Option<
             features.iter().find(|f| f.id == *id).map(evidence_of)
         }
         DecidedBy::NothingKnown => Some(Evidence {
-            place: "name".to_owned(),
-            words: quote(&tool.name),
+            location: "name".to_owned(),
+            text: quote(&tool.name),
             meaning: "nothing says what it does, so it counts as a write".to_owned(),
         }),
         DecidedBy::NotSurelyRead => Some(Evidence {
-            place: "name".to_owned(),
-            words: quote(&tool.name),
+            location: "name".to_owned(),
+            text: quote(&tool.name),
             meaning: "looks like a read, but not clearly enough".to_owned(),
         }),
         DecidedBy::Hint => Some(Evidence {
-            place: "annotation".to_owned(),
-            words: hint_words(tool).to_owned(),
+            location: "annotation".to_owned(),
+            text: hint_text(tool).to_owned(),
             meaning: "the author says that it changes something".to_owned(),
         }),
     }
 }
 
-fn hint_words(tool: &ParsedTool) -> &'static str {
+fn hint_text(tool: &ParsedTool) -> &'static str {
     if tool.hints.destructive == Some(true) {
         "destructiveHint: true"
     } else {
@@ -165,7 +167,7 @@ pub(super) fn contradictions(
     }
     let outside = signals.iter().find(|s| matches!(s.kind, SignalKind::Url));
     if let Some(signal) = outside.filter(|_| tool.hints.open_world == Some(false)) {
-        add("openWorldHint: false", format!("it takes a URL in {}", signal.place));
+        add("openWorldHint: false", format!("it takes a URL in {}", signal.location));
     }
     out
 }

@@ -25,8 +25,8 @@ pub(super) enum Location {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Feature {
     pub(super) id: String,
-    pub(super) place: Location,
-    pub(super) words: String,
+    pub(super) location: Location,
+    pub(super) text: String,
 }
 
 #[derive(Default)]
@@ -35,8 +35,8 @@ pub(super) struct Features {
 }
 
 impl Features {
-    fn add(&mut self, id: String, place: Location, words: &str) {
-        self.list.push(Feature { id, place, words: words.to_owned() });
+    fn add(&mut self, id: String, location: Location, text: &str) {
+        self.list.push(Feature { id, location, text: text.to_owned() });
     }
 
     /// Each id once, with its first match, sorted by id.
@@ -49,11 +49,11 @@ impl Features {
 
 pub(super) fn features(tool: &ParsedTool) -> Vec<Feature> {
     let mut out = Features::default();
-    let said = description::description(tool, &mut out);
-    let named = name::name(tool, said, &mut out);
+    let description_action = description::description(tool, &mut out);
+    let named = name::name(tool, description_action, &mut out);
     phrases::phrases(tool, &mut out);
-    together(named.or(said), &mut out);
-    acts(tool, named, said, &mut out);
+    together(named.or(description_action), &mut out);
+    acts(tool, named, description_action, &mut out);
     parameters(tool, &mut out);
     shapes::shapes(tool, &mut out);
     choices::choices(tool, &mut out);
@@ -67,14 +67,19 @@ fn together(act: Option<Action>, out: &mut Features) {
     {
         let id = format!("cue={cue}");
         let Some(found) = out.list.iter().find(|f| f.id == id) else { continue };
-        let (place, words) = (found.place.clone(), found.words.clone());
-        out.add(format!("{cue}+{}", action_text(act)), place, &words);
+        let (location, text) = (found.location.clone(), found.text.clone());
+        out.add(format!("{cue}+{}", action_text(act)), location, &text);
     }
 }
 
 /// Name and description together: `kubectl_describe` that says "Run kubectl describe" only looks.
-fn acts(tool: &ParsedTool, named: Option<Action>, said: Option<Action>, out: &mut Features) {
-    let id = format!("acts={}+{}", action_text(named), action_text(said));
+fn acts(
+    tool: &ParsedTool,
+    named: Option<Action>,
+    description_action: Option<Action>,
+    out: &mut Features,
+) {
+    let id = format!("acts={}+{}", action_text(named), action_text(description_action));
     out.add(id, Location::Name, &tool.name);
 }
 
@@ -87,14 +92,14 @@ fn parameters(tool: &ParsedTool, out: &mut Features) {
         out.add("param.none".to_owned(), Location::Name, &tool.name);
     }
     for p in &tool.parameters {
-        let place = || Location::Parameter(p.path.clone());
+        let location = || Location::Parameter(p.path.clone());
         let joined: Vec<&str> = p.words.iter().map(|w| w.base.as_str()).collect();
-        out.add(format!("param={}", joined.join("_")), place(), &p.name);
+        out.add(format!("param={}", joined.join("_")), location(), &p.name);
         for (position, w) in p.words.iter().enumerate() {
-            out.add(format!("param.word={}", w.base), place(), &p.name);
+            out.add(format!("param.word={}", w.base), location(), &p.name);
             for thing in topics_at(&p.words, position).filter(|t| is_parameter_topic(*t)) {
                 let need = if p.required { "needs" } else { "takes" };
-                out.add(format!("param.{need}={}", thing.as_str()), place(), &p.name);
+                out.add(format!("param.{need}={}", thing.as_str()), location(), &p.name);
             }
         }
     }

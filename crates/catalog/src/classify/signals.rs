@@ -56,8 +56,10 @@ impl SignalKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Signal {
     pub kind: SignalKind,
-    pub place: String,
-    pub words: String,
+    #[serde(rename = "place")]
+    pub location: String,
+    #[serde(rename = "words")]
+    pub text: String,
     /// Dotted path of the parameter that matched, `[]` for elements.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parameter: Option<String>,
@@ -68,11 +70,11 @@ pub(super) fn signals(tool: &ParsedTool, category: Category) -> Vec<Signal> {
     for kind in SignalKind::ALL {
         let shown = tool.parameters.iter().find(|p| shows(kind, p, tool, category));
         if let Some(p) = shown {
-            let place = format!("parameter `{}`", quote(&p.path));
+            let location = format!("parameter `{}`", quote(&p.path));
             let parameter = Some(p.path.clone());
-            out.push(Signal { kind, place, words: quote(&p.name), parameter });
-        } else if let Some((place, words)) = named(kind, tool) {
-            out.push(Signal { kind, place: place.to_owned(), words, parameter: None });
+            out.push(Signal { kind, location, text: quote(&p.name), parameter });
+        } else if let Some((location, text)) = named(kind, tool) {
+            out.push(Signal { kind, location: location.to_owned(), text, parameter: None });
         }
     }
     if let Some(signal) = open_world(tool, &out) {
@@ -276,11 +278,11 @@ pub(super) fn environment(tool: &ParsedTool) -> Option<&Word> {
 
 /// The other side is not known in advance: a URL, a recipient, the web, or the hint.
 fn open_world(tool: &ParsedTool, found: &[Signal]) -> Option<Signal> {
-    let of = |place: &str, words: &str, parameter: Option<&String>| {
+    let of = |location: &str, text: &str, parameter: Option<&String>| {
         Some(Signal {
             kind: SignalKind::OpenWorld,
-            place: place.to_owned(),
-            words: words.to_owned(),
+            location: location.to_owned(),
+            text: text.to_owned(),
             parameter: parameter.cloned(),
         })
     };
@@ -289,7 +291,7 @@ fn open_world(tool: &ParsedTool, found: &[Signal]) -> Option<Signal> {
     }
     let outside = |s: &&Signal| matches!(s.kind, SignalKind::Url | SignalKind::Recipient);
     if let Some(signal) = found.iter().find(outside) {
-        return of(&signal.place, &signal.words, signal.parameter.as_ref());
+        return of(&signal.location, &signal.text, signal.parameter.as_ref());
     }
     let web = tool.name_words.iter().find(|w| {
         matches!(w.base.as_str(), "web" | "internet" | "crawl" | "scrape" | "tweet" | "browser")

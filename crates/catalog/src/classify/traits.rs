@@ -27,7 +27,7 @@ pub(super) fn traits(tool: &ParsedTool, features: &[Feature]) -> Traits {
         features
             .iter()
             .find(|f| ids.contains(&f.id.as_str()))
-            .map(|f| super::evidence::quote(&f.words))
+            .map(|f| super::evidence::quote(&f.text))
     };
     Traits {
         words: tool.name_words.iter().map(|w| (w.base.clone(), w.raw.clone())).collect(),

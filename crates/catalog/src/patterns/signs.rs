@@ -10,7 +10,7 @@ use crate::poison::Poison;
 pub struct ObservedSign {
     pub sign: Sign,
     /// Ready to print.
-    pub words: String,
+    pub message: String,
     /// The parameter that has it.
     pub parameter: Option<String>,
 }
@@ -29,15 +29,15 @@ impl Facts {
             facts.add(Sign::AtLeast(risk), format!("its risk is {}", class.risk), None);
         }
         for signal in &class.signals {
-            let words = format!("{} ({})", signal.kind.describe(), signal.place);
-            facts.add(Sign::Signal(signal.kind), words.clone(), signal.parameter.clone());
+            let message = format!("{} ({})", signal.kind.describe(), signal.location);
+            facts.add(Sign::Signal(signal.kind), message.clone(), signal.parameter.clone());
             if signal.parameter.is_some() {
-                facts.add(Sign::Takes(signal.kind), words, signal.parameter.clone());
+                facts.add(Sign::Takes(signal.kind), message, signal.parameter.clone());
             }
         }
         for claim in &class.contradictions {
-            let words = format!("claims `{}`, but {}", claim.claim, claim.finding);
-            facts.add(Sign::Contradicted, words, None);
+            let message = format!("claims `{}`, but {}", claim.claim, claim.finding);
+            facts.add(Sign::Contradicted, message, None);
         }
         if poison.is_reported() {
             facts.poison(poison);
@@ -47,26 +47,28 @@ impl Facts {
     }
 
     /// The tool differs from its pin.
-    pub fn add_drift(&mut self, words: String) {
-        self.add(Sign::Drifted, words, None);
+    pub fn add_drift(&mut self, message: String) {
+        self.add(Sign::Drifted, message, None);
     }
 
     /// Another tool has nearly the same name.
-    pub fn add_look_alike(&mut self, words: String) {
-        self.add(Sign::LooksLikeAnother, words, None);
+    pub fn add_look_alike(&mut self, message: String) {
+        self.add(Sign::LooksLikeAnother, message, None);
     }
 
-    fn add(&mut self, sign: Sign, words: String, parameter: Option<String>) {
-        self.seen.push(ObservedSign { sign, words, parameter });
+    fn add(&mut self, sign: Sign, message: String, parameter: Option<String>) {
+        self.seen.push(ObservedSign { sign, message, parameter });
     }
 
     fn poison(&mut self, poison: &Poison) {
         let first = poison.findings.first();
-        let words = first.map(|f| format!("its definition {} ({})", f.kind.describe(), f.place));
-        self.add(Sign::Poisoned, words.unwrap_or_default(), None);
+        let message =
+            first.map(|f| format!("its definition {} ({})", f.kind.describe(), f.location));
+        self.add(Sign::Poisoned, message.unwrap_or_default(), None);
         for finding in &poison.findings {
-            let words = format!("its definition {} ({})", finding.kind.describe(), finding.place);
-            self.add(Sign::Poison(finding.kind), words, None);
+            let message =
+                format!("its definition {} ({})", finding.kind.describe(), finding.location);
+            self.add(Sign::Poison(finding.kind), message, None);
         }
     }
 
@@ -146,8 +148,8 @@ fn matching_word(behavior: Behavior, traits: &Traits) -> Option<String> {
         Behavior::IssuesCredentials => traits.issues_credential.clone(),
         Behavior::RawRequest => traits.raw_request.clone(),
         _ => {
-            let (_, words) = BEHAVIOR_WORDS.iter().find(|(known, _)| *known == behavior)?;
-            traits.name_word(&words.split(' ').collect::<Vec<_>>())
+            let (_, message) = BEHAVIOR_WORDS.iter().find(|(known, _)| *known == behavior)?;
+            traits.name_word(&message.split(' ').collect::<Vec<_>>())
         }
     }
 }

@@ -63,9 +63,9 @@ impl DefinitionPath {
     }
 
     pub(super) fn member(&self, name: &str) -> Self {
-        let mut place = self.clone();
-        place.below.push(name.to_owned());
-        place
+        let mut location = self.clone();
+        location.below.push(name.to_owned());
+        location
     }
 
     fn head(&self) -> String {

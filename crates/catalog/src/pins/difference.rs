@@ -26,8 +26,10 @@ pub enum ChangeKind {
 pub struct Change {
     pub part: Part,
     pub kind: ChangeKind,
-    pub place: String,
-    pub words: String,
+    #[serde(rename = "place")]
+    pub location: String,
+    #[serde(rename = "words")]
+    pub message: String,
 }
 
 impl fmt::Display for Change {
@@ -37,7 +39,7 @@ impl fmt::Display for Change {
             ChangeKind::Removed => '-',
             ChangeKind::Changed => '~',
         };
-        write!(f, "{mark} {}: {}", self.place, self.words)
+        write!(f, "{mark} {}: {}", self.location, self.message)
     }
 }
 
@@ -67,12 +69,12 @@ pub fn difference(old_canonical: &str, new_canonical: &str) -> Vec<Change> {
     changes
 }
 
-fn whole(words: &str) -> Change {
+fn whole(message: &str) -> Change {
     Change {
         part: Part::Other,
         kind: ChangeKind::Changed,
-        place: "definition".to_owned(),
-        words: words.to_owned(),
+        location: "definition".to_owned(),
+        message: message.to_owned(),
     }
 }
 
@@ -82,10 +84,10 @@ fn definitions(old: Value<'_>, new: Value<'_>, out: &mut Vec<Change>) {
         return;
     }
     for (key, pair) in members(old, new) {
-        let place = DefinitionPath::of_member(&key);
+        let location = DefinitionPath::of_member(&key);
         match pair {
-            (Some(a), Some(b)) if place.part.is_schema() => schemas(&place, a, b, out),
-            (a, b) => maybe(&place, a, b, out),
+            (Some(a), Some(b)) if location.part.is_schema() => schemas(&location, a, b, out),
+            (a, b) => maybe(&location, a, b, out),
         }
     }
 }
@@ -105,39 +107,39 @@ fn members<'d>(old: Value<'d>, new: Value<'d>) -> BTreeMap<String, Pair<'d>> {
 }
 
 fn maybe(
-    place: &DefinitionPath,
+    location: &DefinitionPath,
     old: Option<Value<'_>>,
     new: Option<Value<'_>>,
     out: &mut Vec<Change>,
 ) {
     match (old, new) {
-        (Some(a), Some(b)) => values(place, a, b, out),
+        (Some(a), Some(b)) => values(location, a, b, out),
         (Some(a), None) => {
-            push(place, ChangeKind::Removed, format!("removed (was {})", shown(a)), out);
+            push(location, ChangeKind::Removed, format!("removed (was {})", shown(a)), out);
         }
-        (None, Some(b)) => push(place, ChangeKind::Added, format!("added: {}", shown(b)), out),
+        (None, Some(b)) => push(location, ChangeKind::Added, format!("added: {}", shown(b)), out),
         (None, None) => {}
     }
 }
 
-fn push(place: &DefinitionPath, kind: ChangeKind, words: String, out: &mut Vec<Change>) {
-    out.push(Change { part: place.part, kind, place: place.to_string(), words });
+fn push(location: &DefinitionPath, kind: ChangeKind, message: String, out: &mut Vec<Change>) {
+    out.push(Change { part: location.part, kind, location: location.to_string(), message });
 }
 
 /// JSON Schema objects: fields are named as parameters, `required` as a property of the field.
-fn schemas(place: &DefinitionPath, old: Value<'_>, new: Value<'_>, out: &mut Vec<Change>) {
+fn schemas(location: &DefinitionPath, old: Value<'_>, new: Value<'_>, out: &mut Vec<Change>) {
     if old.kind() != Kind::Object || new.kind() != Kind::Object {
-        values(place, old, new, out);
+        values(location, old, new, out);
         return;
     }
     for (key, pair) in members(old, new) {
         match (key.as_str(), pair) {
             ("properties", (Some(a), Some(b))) if both(Kind::Object, a, b) => {
-                fields(place, a, b, out);
+                fields(location, a, b, out);
             }
-            ("items", (Some(a), Some(b))) => schemas(&place.elements(), a, b, out),
-            ("required", (a, b)) if lists_of_names(a, b) => required(place, a, b, out),
-            (_, (a, b)) => maybe(&place.member(&key), a, b, out),
+            ("items", (Some(a), Some(b))) => schemas(&location.elements(), a, b, out),
+            ("required", (a, b)) if lists_of_names(a, b) => required(location, a, b, out),
+            (_, (a, b)) => maybe(&location.member(&key), a, b, out),
         }
     }
 }
@@ -146,12 +148,12 @@ fn both(kind: Kind, a: Value<'_>, b: Value<'_>) -> bool {
     a.kind() == kind && b.kind() == kind
 }
 
-fn fields(place: &DefinitionPath, old: Value<'_>, new: Value<'_>, out: &mut Vec<Change>) {
+fn fields(location: &DefinitionPath, old: Value<'_>, new: Value<'_>, out: &mut Vec<Change>) {
     for (name, pair) in members(old, new) {
-        let place = place.field(&name);
+        let location = location.field(&name);
         match pair {
-            (Some(a), Some(b)) => schemas(&place, a, b, out),
-            (a, b) => maybe(&place, a, b, out),
+            (Some(a), Some(b)) => schemas(&location, a, b, out),
+            (a, b) => maybe(&location, a, b, out),
         }
     }
 }
@@ -163,7 +165,7 @@ fn lists_of_names(a: Option<Value<'_>>, b: Option<Value<'_>>) -> bool {
 }
 
 fn required(
-    place: &DefinitionPath,
+    location: &DefinitionPath,
     old: Option<Value<'_>>,
     new: Option<Value<'_>>,
     out: &mut Vec<Change>,
@@ -172,14 +174,14 @@ fn required(
     let after = texts(new);
     let found = out.len();
     for name in before.iter().filter(|name| !after.contains(name)) {
-        push(&place.field(name), ChangeKind::Changed, "no longer required".to_owned(), out);
+        push(&location.field(name), ChangeKind::Changed, "no longer required".to_owned(), out);
     }
     for name in after.iter().filter(|name| !before.contains(name)) {
-        push(&place.field(name), ChangeKind::Changed, "now required".to_owned(), out);
+        push(&location.field(name), ChangeKind::Changed, "now required".to_owned(), out);
     }
     if out.len() == found && old.map(compact) != new.map(compact) {
-        let place = place.member("required");
-        push(&place, ChangeKind::Changed, format!("{before:?} → {after:?}"), out);
+        let location = location.member("required");
+        push(&location, ChangeKind::Changed, format!("{before:?} → {after:?}"), out);
     }
 }
 
@@ -189,25 +191,25 @@ fn texts(list: Option<Value<'_>>) -> Vec<String> {
 }
 
 /// Any two values.
-fn values(place: &DefinitionPath, old: Value<'_>, new: Value<'_>, out: &mut Vec<Change>) {
+fn values(location: &DefinitionPath, old: Value<'_>, new: Value<'_>, out: &mut Vec<Change>) {
     match (old.kind(), new.kind()) {
         (Kind::Object, Kind::Object) => {
             for (key, (a, b)) in members(old, new) {
-                maybe(&place.member(&key), a, b, out);
+                maybe(&location.member(&key), a, b, out);
             }
         }
-        (Kind::Array, Kind::Array) => lists(place, old, new, out),
+        (Kind::Array, Kind::Array) => lists(location, old, new, out),
         _ if compact(old) == compact(new) => {}
         (Kind::String, Kind::String) => {
             let text = |v: Value<'_>| v.as_str().unwrap_or_default().into_owned();
-            push(place, ChangeKind::Changed, word_difference(&text(old), &text(new)), out);
+            push(location, ChangeKind::Changed, word_difference(&text(old), &text(new)), out);
         }
-        _ => push(place, ChangeKind::Changed, format!("{} → {}", shown(old), shown(new)), out),
+        _ => push(location, ChangeKind::Changed, format!("{} → {}", shown(old), shown(new)), out),
     }
 }
 
 /// Scalars are shown as "adds" and "drops"; lists of objects are compared index by index.
-fn lists(place: &DefinitionPath, old: Value<'_>, new: Value<'_>, out: &mut Vec<Change>) {
+fn lists(location: &DefinitionPath, old: Value<'_>, new: Value<'_>, out: &mut Vec<Change>) {
     if compact(old) == compact(new) {
         return;
     }
@@ -215,12 +217,12 @@ fn lists(place: &DefinitionPath, old: Value<'_>, new: Value<'_>, out: &mut Vec<C
     let after: Vec<Value<'_>> = new.items().collect();
     let scalar = |v: &Value<'_>| !matches!(v.kind(), Kind::Array | Kind::Object);
     if before.iter().chain(&after).all(scalar) {
-        push(place, ChangeKind::Changed, choices(&before, &after), out);
+        push(location, ChangeKind::Changed, choices(&before, &after), out);
         return;
     }
     for at in 0..before.len().max(after.len()) {
-        let place = place.member(&at.to_string());
-        maybe(&place, before.get(at).copied(), after.get(at).copied(), out);
+        let location = location.member(&at.to_string());
+        maybe(&location, before.get(at).copied(), after.get(at).copied(), out);
     }
 }
 

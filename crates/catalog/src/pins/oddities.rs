@@ -35,8 +35,10 @@ pub enum OddityKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Oddity {
     pub kind: OddityKind,
-    pub place: String,
-    pub words: String,
+    #[serde(rename = "place")]
+    pub location: String,
+    #[serde(rename = "words")]
+    pub message: String,
 }
 
 /// Everything odd about the names and texts of one tool definition.
@@ -50,8 +52,12 @@ pub fn oddities(tool: Value<'_>) -> Vec<Oddity> {
         } else {
             "is not 1 to 128 of A-Z a-z 0-9 _ . -"
         };
-        let words = format!("the name `{}` {what}", visible(&name));
-        out.push(Oddity { kind: OddityKind::NameOutsideAllowed, place: "/name".to_owned(), words });
+        let message = format!("the name `{}` {what}", visible(&name));
+        out.push(Oddity {
+            kind: OddityKind::NameOutsideAllowed,
+            location: "/name".to_owned(),
+            message,
+        });
     }
     check_name("/name", &name, &mut out);
     walk("", tool, &mut out);
@@ -106,15 +112,15 @@ fn walk_object(pointer: &str, value: Value<'_>, out: &mut Vec<Oddity>) {
         check_name(&below, &key, out);
         check_text(&below, &key, out);
         if !seen.insert(key.clone().into_owned()) {
-            let words = format!("the key `{}` is repeated", visible(&key));
-            out.push(Oddity { kind: OddityKind::RepeatedKey, place: below.clone(), words });
+            let message = format!("the key `{}` is repeated", visible(&key));
+            out.push(Oddity { kind: OddityKind::RepeatedKey, location: below.clone(), message });
         }
         walk(&below, member, out);
     }
 }
 
 /// Names are identifiers, so one letter of another alphabet is enough.
-fn check_name(place: &str, name: &str, out: &mut Vec<Oddity>) {
+fn check_name(location: &str, name: &str, out: &mut Vec<Oddity>) {
     let letters: String = name.chars().filter(|c| c.is_alphabetic()).collect();
     if letters.is_ascii() {
         return;
@@ -128,8 +134,8 @@ fn check_name(place: &str, name: &str, out: &mut Vec<Oddity>) {
         None
     };
     if let Some((kind, what)) = found {
-        let words = format!("the name `{}` {what}: {}", visible(name), foreign_letters(&letters));
-        out.push(Oddity { kind, place: place.to_owned(), words });
+        let message = format!("the name `{}` {what}: {}", visible(name), foreign_letters(&letters));
+        out.push(Oddity { kind, location: location.to_owned(), message });
     }
 }
 
@@ -138,7 +144,7 @@ fn foreign_letters(letters: &str) -> String {
     foreign.map(|c| format!("{c} is U+{:04X}", u32::from(c))).collect::<Vec<_>>().join(", ")
 }
 
-fn check_text(place: &str, text: &str, out: &mut Vec<Oddity>) {
+fn check_text(location: &str, text: &str, out: &mut Vec<Oddity>) {
     if text.is_ascii() && !text.bytes().any(|b| b.is_ascii_control()) {
         return;
     }
@@ -152,7 +158,11 @@ fn check_text(place: &str, text: &str, out: &mut Vec<Oddity>) {
     ] {
         let found = odd_characters(text, kind);
         if !found.is_empty() {
-            out.push(Oddity { kind, place: place.to_owned(), words: describe(kind, &found) });
+            out.push(Oddity {
+                kind,
+                location: location.to_owned(),
+                message: describe(kind, &found),
+            });
         }
     }
 }

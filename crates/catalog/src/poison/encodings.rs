@@ -25,7 +25,7 @@ pub(super) fn findings(text: &Text) -> Vec<PoisonFinding> {
         }
         let points = if points(&decoded) >= 40 { 140 } else { 100 };
         let mut found = finding(text, PoisonKind::Encoded, start, end, points);
-        found.words = format!("decodes to \"{}\"", visible(&decoded));
+        found.message = format!("decodes to \"{}\"", visible(&decoded));
         out.push(found);
     }
     for (name, read) in
@@ -36,7 +36,7 @@ pub(super) fn findings(text: &Text) -> Vec<PoisonFinding> {
             && points(&text.content) < INTENDED_POINTS
         {
             let mut found = finding(text, PoisonKind::Encoded, 0, text.content.len(), 120);
-            found.words = format!("reads as an instruction {name}");
+            found.message = format!("reads as an instruction {name}");
             out.push(found);
         }
     }
@@ -163,10 +163,10 @@ fn reference(rest: &str) -> Option<(usize, char)> {
 /// Decoded bytes are noise unless they are words with spaces between them.
 fn is_sentence(text: &str) -> bool {
     let printable = text.chars().filter(|c| !c.is_control() || c.is_whitespace()).count();
-    let words =
+    let message =
         text.split_whitespace().filter(|w| w.chars().filter(|c| c.is_alphabetic()).count() > 1);
     let looks_like_data = text.trim_start().starts_with(['{', '<', '[']) && points(text) == 0;
-    printable * 100 >= text.chars().count() * 95 && words.count() >= 3 && !looks_like_data
+    printable * 100 >= text.chars().count() * 95 && message.count() >= 3 && !looks_like_data
 }
 
 fn rot13(text: &str) -> String {

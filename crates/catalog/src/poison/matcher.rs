@@ -164,11 +164,11 @@ pub(super) fn finding(
     };
     PoisonFinding {
         kind,
-        place: text.pointer.clone(),
+        location: text.pointer.clone(),
         start,
         end,
         quote: quote(&text.content, start, end),
-        words: kind.describe().to_owned(),
+        message: kind.describe().to_owned(),
         points,
     }
 }

@@ -116,7 +116,7 @@ fn pieces(text: &str) -> impl Iterator<Item = (usize, &str)> {
 }
 
 /// Whether the sentence sends something to the address, always or for everything, and is not an example.
-fn directed(text: &str, place: usize) -> bool {
+fn directed(text: &str, location: usize) -> bool {
     const MOVES: &[&str] = &[
         "send",
         "sends",
@@ -165,7 +165,7 @@ fn directed(text: &str, place: usize) -> bool {
         "ie",
     ];
     let all = tokens(text);
-    let Some(here) = all.iter().find(|w| w.end > place) else { return false };
+    let Some(here) = all.iter().find(|w| w.end > location) else { return false };
     let sentence: Vec<&str> =
         all.iter().filter(|w| w.sentence == here.sentence).map(|w| w.text.as_str()).collect();
     let has = |list: &[&str]| sentence.iter().any(|w| list.contains(w));

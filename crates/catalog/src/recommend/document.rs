@@ -31,7 +31,8 @@ pub struct Offer<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PolicyNote {
     pub tool: String,
-    pub words: String,
+    #[serde(rename = "words")]
+    pub message: String,
 }
 
 /// A policy for a server and its effect on each tool.
@@ -123,8 +124,8 @@ impl Plan {
         self.effects.push((name.to_owned(), treatment, reason));
     }
 
-    fn note(&mut self, tool: &str, words: &str) {
-        self.notes.push(PolicyNote { tool: tool.to_owned(), words: words.to_owned() });
+    fn note(&mut self, tool: &str, message: &str) {
+        self.notes.push(PolicyNote { tool: tool.to_owned(), message: message.to_owned() });
     }
 
     fn document(&self, server: &str, offer: Offer<'_>, preset: Preset, open: bool) -> Value {

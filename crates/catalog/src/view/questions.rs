@@ -28,14 +28,14 @@ pub(super) fn of_tool(tool: &AssessedTool, parameters: &[Parameter]) -> Vec<Ques
     if tool.classification.category != Category::Read {
         all.push(ask(name));
     }
-    let place = |kind: SignalKind| {
+    let parameter = |kind: SignalKind| {
         let signal = tool.classification.signals.iter().find(|s| s.kind == kind)?;
-        parameters.iter().find(|p| is_plain(&p.name) && signal.words == p.name && takes_text(p))
+        parameters.iter().find(|p| is_plain(&p.name) && signal.text == p.name && takes_text(p))
     };
-    all.extend(place(SignalKind::Path).map(|p| folder(name, &p.name)));
-    all.extend(place(SignalKind::Url).map(|p| hosts(name, &p.name)));
+    all.extend(parameter(SignalKind::Path).map(|p| folder(name, &p.name)));
+    all.extend(parameter(SignalKind::Url).map(|p| hosts(name, &p.name)));
     let amount = tool.classification.signals.iter().find(|s| s.kind == SignalKind::Amount);
-    let amount = amount.and_then(|s| parameters.iter().find(|p| p.name == s.words));
+    let amount = amount.and_then(|s| parameters.iter().find(|p| p.name == s.text));
     let amount = amount.filter(|p| is_plain(&p.name) && ["number", "integer"].contains(&&*p.kind));
     all.extend(amount.map(|p| spend(name, &p.name)));
     all.push(change());

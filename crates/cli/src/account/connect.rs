@@ -130,10 +130,10 @@ async fn save_and_check(
             bail!("{kept}: {error}");
         }
         // Its hint suggests what was just tried.
-        let words = error.to_string();
-        let words = words.lines().next().unwrap_or_default();
+        let message = error.to_string();
+        let message = message.lines().next().unwrap_or_default();
         bail!(
-            "{words}; {kept}\nhint: check the values you entered, then `tollgate connect {}` again",
+            "{message}; {kept}\nhint: check the values you entered, then `tollgate connect {}` again",
             service.name
         );
     }
@@ -155,7 +155,7 @@ fn ask_for_exports(
     stores: &Stores,
     out: &Out,
 ) -> Result<()> {
-    let is_known = ctx.exports_allowed.is_some() || (exports.is_asked)(&ctx.records)?;
+    let is_known = ctx.exports_allowed.is_some() || (exports.is_requested)(&ctx.records)?;
     if is_known || !io::stdin().is_terminal() {
         return Ok(());
     }

@@ -50,7 +50,7 @@ fn print(told: &RefreshReport, out: &mut Out) -> Result<Ending> {
 }
 
 fn could_not(error: &anyhow::Error) -> RefreshReport {
-    RefreshReport { ended: RefreshOutcome::CouldNot, words: format!("{error:#}") }
+    RefreshReport { ended: RefreshOutcome::CouldNot, message: format!("{error:#}") }
 }
 
 /// Waits until this process is an orphan and starts the next one if hops are left. True: this process

@@ -136,17 +136,17 @@ fn consent_ends_us(row: &Row) -> Option<i64> {
 
 fn remarks(row: &Row, now_us: i64, out: &Out) {
     let name = row.service.name;
-    let say = |words: &str| out.say(format_args!("{name}: {}", visible(words)));
+    let say = |message: &str| out.say(format_args!("{name}: {}", visible(message)));
     match &row.facts {
-        Err(words) => say(words.lines().next().unwrap_or_default()),
+        Err(message) => say(message.lines().next().unwrap_or_default()),
         Ok(None) if row.is_from_environment => {
             say(&format!("from the environment; `tollgate connect {name}` keeps it sealed"));
         }
         Ok(None) => say(&format!("`tollgate connect {name}` signs in")),
         Ok(Some(facts)) => {
-            if let AccountState::Dead { words, since_us } = &facts.state {
+            if let AccountState::Dead { message, since_us } = &facts.state {
                 let since = moment::ago(*since_us, now_us);
-                say(&format!("{words}, {since}; `tollgate connect {name}` signs in again"));
+                say(&format!("{message}, {since}; `tollgate connect {name}` signs in again"));
             }
             let missing = missing_scopes(row.service, facts);
             if !missing.is_empty() {
@@ -157,8 +157,8 @@ fn remarks(row: &Row, now_us: i64, out: &Out) {
             }
         }
     }
-    if let Some(Err(words)) = &row.checked {
-        say(words.lines().next().unwrap_or_default());
+    if let Some(Err(message)) = &row.checked {
+        say(message.lines().next().unwrap_or_default());
     }
     if let Some(ends_us) = consent_ends_us(row) {
         say(&format!("consent ends {}", moment::local(ends_us)));
@@ -171,9 +171,9 @@ fn remarks(row: &Row, now_us: i64, out: &Out) {
 fn json_row(row: &Row) -> Value {
     let facts = row.facts.as_ref().ok().and_then(Option::as_ref);
     let problem = match (&row.facts, facts.map(|facts| &facts.state), &row.checked) {
-        (Err(words), ..)
-        | (_, Some(AccountState::Dead { words, .. }), _)
-        | (_, _, Some(Err(words))) => Some(words.clone()),
+        (Err(message), ..)
+        | (_, Some(AccountState::Dead { message, .. }), _)
+        | (_, _, Some(Err(message))) => Some(message.clone()),
         _ => None,
     };
     json!({

@@ -91,8 +91,8 @@ impl LogEvidence {
 
     pub(crate) fn status(&self, log: &Verified) -> LogStatus {
         let row = self.remembered.row.as_ref();
-        if let Some(words) = row.and_then(|row| row.missed_in(&log.last_row())) {
-            return LogStatus::Lost(words);
+        if let Some(message) = row.and_then(|row| row.missed_in(&log.last_row())) {
+            return LogStatus::Lost(message);
         }
         match &self.seal {
             Ok(SealState::Valid(seal)) => LogStatus::Sealed(seal.clone()),

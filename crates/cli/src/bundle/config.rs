@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use serde_json::Value;
 use store::secret::Secret;
 
-use super::Places;
+use super::BundlePaths;
 use super::manifest::{Setting, SettingKind};
 use crate::credential::SecretArg;
 use crate::output::visible;
@@ -23,7 +23,7 @@ pub(crate) enum ConfigValue {
 pub(crate) fn values(
     settings: &BTreeMap<String, Setting>,
     given: &[String],
-    places: &Places,
+    paths: &BundlePaths,
 ) -> Result<BTreeMap<String, ConfigValue>> {
     for text in given {
         let key = text.split('=').next().unwrap_or_default();
@@ -40,7 +40,7 @@ pub(crate) fn values(
     for (key, setting) in settings {
         let given: Vec<&String> =
             given.iter().filter(|text| text.split('=').next() == Some(key)).collect();
-        if let Some(value) = value(key, setting, &given, places)? {
+        if let Some(value) = value(key, setting, &given, paths)? {
             values.insert(key.clone(), value);
         }
     }
@@ -51,7 +51,7 @@ fn value(
     key: &str,
     setting: &Setting,
     given: &[&String],
-    places: &Places,
+    paths: &BundlePaths,
 ) -> Result<Option<ConfigValue>> {
     if setting.sensitive {
         let asks = given.is_empty() && setting.required && std::io::stdin().is_terminal();
@@ -70,7 +70,7 @@ fn value(
         texts.push(value.to_owned());
     }
     if texts.is_empty() {
-        texts = defaults(key, setting, places)?;
+        texts = defaults(key, setting, paths)?;
     }
     if texts.is_empty() && setting.required {
         if !std::io::stdin().is_terminal() {
@@ -91,9 +91,9 @@ fn missing(key: &str, how: &str) -> anyhow::Error {
     anyhow::anyhow!("the bundle needs the setting `{key}`\nhint: `--set {how}`")
 }
 
-fn defaults(key: &str, setting: &Setting, places: &Places) -> Result<Vec<String>> {
+fn defaults(key: &str, setting: &Setting, paths: &BundlePaths) -> Result<Vec<String>> {
     let plain = |value: &Value| match value {
-        Value::String(text) => places.filled(text),
+        Value::String(text) => paths.filled(text),
         Value::Number(number) => Ok(number.to_string()),
         Value::Bool(is_set) => Ok(is_set.to_string()),
         _ => bail!("the default of the setting `{key}` is neither text, number nor boolean"),

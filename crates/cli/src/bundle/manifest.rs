@@ -105,7 +105,7 @@ struct RawCompatibility {
 impl Manifest {
     pub(crate) fn read(text: &str) -> Result<Manifest> {
         let raw: RawManifest =
-            serde_json::from_str(text).context("it is not as the format says")?;
+            serde_json::from_str(text).context("it does not match the format")?;
         if !VERSIONS.contains(&raw.manifest_version.as_str()) {
             bail!(
                 "its version is `{}`\nhint: tollgate reads {}",

@@ -82,7 +82,7 @@ impl Bundle {
         DirBuilder::new()
             .mode(0o700)
             .create(folder)
-            .with_context(|| format!("cannot make folder `{}`", folder.display()))?;
+            .with_context(|| format!("cannot create folder `{}`", folder.display()))?;
         let unpacked = self.fill(folder);
         if unpacked.is_err() {
             let _ = fs::remove_dir_all(folder);
@@ -138,7 +138,7 @@ fn private_folder(path: &Path) -> Result<()> {
         .recursive(true)
         .mode(0o700)
         .create(path)
-        .with_context(|| format!("cannot make folder `{}`", path.display()))
+        .with_context(|| format!("cannot create folder `{}`", path.display()))
 }
 
 fn entries(zip: &mut ZipArchive<BufReader<File>>) -> Result<Vec<BundleEntry>> {

@@ -13,13 +13,13 @@ use super::unpack::plain_path;
 
 /// The folders that a manifest can name.
 #[derive(Clone, Debug)]
-pub(crate) struct Places {
+pub(crate) struct BundlePaths {
     /// Where the bundle is unpacked.
     pub(crate) folder: PathBuf,
     pub(crate) home: PathBuf,
 }
 
-impl Places {
+impl BundlePaths {
     fn known(&self, name: &str) -> Option<String> {
         let in_home = |name: &str| self.home.join(name).display().to_string();
         Some(match name {
@@ -62,31 +62,31 @@ fn replaced(text: &str, value_of: &dyn Fn(&str) -> Option<String>) -> Result<Str
 pub(crate) fn target(
     manifest: &Manifest,
     values: &BTreeMap<String, ConfigValue>,
-    places: &Places,
+    paths: &BundlePaths,
 ) -> Result<Target> {
-    let mut argv = vec![program(manifest, places)?];
+    let mut argv = vec![program(manifest, paths)?];
     let mut secret_args = Vec::new();
-    for word in words(manifest, places) {
-        argument(&word, manifest, values, places, &mut argv, &mut secret_args)?;
+    for word in message(manifest, paths) {
+        argument(&word, manifest, values, paths, &mut argv, &mut secret_args)?;
     }
-    let env = environment(manifest, values, places)?;
-    let cwd = Some(places.folder.clone());
+    let env = environment(manifest, values, paths)?;
+    let cwd = Some(paths.folder.clone());
     Ok(Target::Command { argv, env, cwd, secret_args })
 }
 
 /// The program, in the bundle or on this machine.
-fn program(manifest: &Manifest, places: &Places) -> Result<String> {
+fn program(manifest: &Manifest, paths: &BundlePaths) -> Result<String> {
     let Some(command) = &manifest.command else {
         return Ok(match manifest.kind {
             ServerKind::Node => "node".to_owned(),
             ServerKind::Python => "python3".to_owned(),
             ServerKind::Uv => "uv".to_owned(),
-            ServerKind::Binary => inside(&manifest.entry_point, &places.folder)?,
+            ServerKind::Binary => inside(&manifest.entry_point, &paths.folder)?,
         });
     };
-    let command = places.filled(command)?;
+    let command = paths.filled(command)?;
     if command.contains('/') && !command.starts_with('/') {
-        return inside(&command, &places.folder);
+        return inside(&command, &paths.folder);
     }
     // `python` is on few systems, `python3` on all that have one.
     Ok(if command == "python" { "python3".to_owned() } else { command })
@@ -97,13 +97,13 @@ fn inside(path: &str, folder: &Path) -> Result<String> {
 }
 
 /// The arguments as the manifest has them, or those that its type implies.
-fn words(manifest: &Manifest, places: &Places) -> Vec<String> {
+fn message(manifest: &Manifest, paths: &BundlePaths) -> Vec<String> {
     let entry = format!("${{__dirname}}/{}", manifest.entry_point);
     match (&manifest.command, manifest.kind) {
         (Some(_), _) => manifest.args.clone(),
         (None, ServerKind::Node | ServerKind::Python) => vec![entry],
         (None, ServerKind::Uv) => {
-            let folder = places.folder.display().to_string();
+            let folder = paths.folder.display().to_string();
             vec!["run".to_owned(), "--directory".to_owned(), folder, manifest.entry_point.clone()]
         }
         (None, ServerKind::Binary) => Vec::new(),
@@ -114,7 +114,7 @@ fn argument(
     word: &str,
     manifest: &Manifest,
     values: &BTreeMap<String, ConfigValue>,
-    places: &Places,
+    paths: &BundlePaths,
     argv: &mut Vec<String>,
     secret_args: &mut Vec<(usize, Credential)>,
 ) -> Result<()> {
@@ -128,7 +128,7 @@ fn argument(
         }
         // Not set and not required.
         Some((Some(_), None)) => {}
-        _ => argv.push(replaced(word, &|name| plain_value(name, manifest, values, places))?),
+        _ => argv.push(replaced(word, &|name| plain_value(name, manifest, values, paths))?),
     }
     Ok(())
 }
@@ -138,9 +138,9 @@ fn plain_value(
     name: &str,
     manifest: &Manifest,
     values: &BTreeMap<String, ConfigValue>,
-    places: &Places,
+    paths: &BundlePaths,
 ) -> Option<String> {
-    let Some(key) = name.strip_prefix("user_config.") else { return places.known(name) };
+    let Some(key) = name.strip_prefix("user_config.") else { return paths.known(name) };
     manifest.settings.get(key)?;
     match values.get(key) {
         Some(ConfigValue::Plain(several)) => Some(several.join(",")),
@@ -152,7 +152,7 @@ fn plain_value(
 fn environment(
     manifest: &Manifest,
     values: &BTreeMap<String, ConfigValue>,
-    places: &Places,
+    paths: &BundlePaths,
 ) -> Result<Vec<(String, EnvValue)>> {
     let mut env = Vec::new();
     for (name, text) in &manifest.env {
@@ -166,7 +166,7 @@ fn environment(
         }
         let value = replaced(text, &|name| {
             let secret = name.strip_prefix("user_config.").and_then(hidden);
-            secret.or_else(|| plain_value(name, manifest, values, places))
+            secret.or_else(|| plain_value(name, manifest, values, paths))
         })?;
         if value.is_empty() && text.contains("${user_config.") {
             continue;

@@ -48,7 +48,7 @@ impl Launch {
     /// The command or address, without anything that may be secret.
     pub(crate) fn shown(&self) -> String {
         match self {
-            Launch::Command { argv, .. } => masking::shown_words(argv).join(" "),
+            Launch::Command { argv, .. } => masking::shown_argv(argv).join(" "),
             Launch::Url { url, .. } => masking::shown_url(url),
             Launch::Other => String::new(),
         }
@@ -73,17 +73,17 @@ pub(crate) fn from_json(value: Value<'_>) -> (Launch, bool) {
 fn command_of(entry: Value<'_>, command: Value<'_>) -> Launch {
     let holder = if command.kind() == Kind::Object { command } else { entry };
     let mut argv = match command.kind() {
-        Kind::Object => command.get("path").map(words).unwrap_or_default(),
-        _ => words(command),
+        Kind::Object => command.get("path").map(texts).unwrap_or_default(),
+        _ => texts(command),
     };
-    argv.extend(holder.get("args").map(words).unwrap_or_default());
+    argv.extend(holder.get("args").map(texts).unwrap_or_default());
     let env = holder.get("env").or_else(|| holder.get("environment"));
     let text = |key: &str| entry.get(key).and_then(Value::as_str).map(Cow::into_owned);
     Launch::Command { argv, env: pairs(env), cwd: text("cwd"), env_file: text("envFile") }
 }
 
 /// A text, or the texts of a list.
-fn words(value: Value<'_>) -> Vec<String> {
+fn texts(value: Value<'_>) -> Vec<String> {
     match value.kind() {
         Kind::Array => value.items().map(scalar).collect(),
         _ => vec![scalar(value)],

@@ -55,7 +55,7 @@ pub(crate) fn plain(text: &str) -> String {
 
 pub(crate) fn read(plain: &str) -> Result<Doc<'_>> {
     Doc::read(plain.as_bytes(), &BOUNDS).map_err(|refusal| {
-        anyhow!("line {}, column {}: {}", refusal.line, refusal.column, refusal.words)
+        anyhow!("line {}, column {}: {}", refusal.line, refusal.column, refusal.message)
     })
 }
 

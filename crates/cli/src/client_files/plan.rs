@@ -162,7 +162,7 @@ pub(crate) fn target(entry: &Entry, resolver: &Resolver<'_>) -> Result<Target, S
             return Err(format!("its variables are in `{elsewhere}`; add the server by hand"));
         }
         Launch::Command { argv, env, cwd, .. } => {
-            let words = argv.iter().map(|word| fill(word)).collect::<Result<_, _>>()?;
+            let message = argv.iter().map(|word| fill(word)).collect::<Result<_, _>>()?;
             let mut sealed = Vec::new();
             for (name, value) in env {
                 let value = fill(value)?;
@@ -173,15 +173,15 @@ pub(crate) fn target(entry: &Entry, resolver: &Resolver<'_>) -> Result<Target, S
                 (Some(cwd), Some(project)) => Some(project.join(cwd)),
                 (cwd, project) => cwd.or_else(|| project.clone()),
             };
-            Target::Command { argv: words, env: sealed, cwd: folder, secret_args: Vec::new() }
+            Target::Command { argv: message, env: sealed, cwd: folder, secret_args: Vec::new() }
         }
         Launch::Url { url, headers } => {
             let mut sealed = Vec::new();
             for (name, value) in headers {
                 sealed.push((name.clone(), Credential::Held(Secret::new(fill(value)?))));
             }
-            let words = |e: store::registry::TargetError| first_line(&e.to_string());
-            Target::from_url(&fill(url)?, sealed, false).map_err(words)?
+            let message = |e: store::registry::TargetError| first_line(&e.to_string());
+            Target::from_url(&fill(url)?, sealed, false).map_err(message)?
         }
     };
     target.check().map_err(|e| first_line(&e.to_string()))?;

@@ -75,7 +75,9 @@ pub(crate) fn redirect(text: &str, keys: &[String], members: &[Member]) -> Resul
     let mut document = parse(text)?;
     let (servers, name) = servers_of(&mut document, keys)?;
     let entry = servers.get_mut(name).ok_or_else(|| gone(keys))?;
-    let Some(table) = entry.as_table_like_mut() else { bail!("`{}` is no table", keys.join(".")) };
+    let Some(table) = entry.as_table_like_mut() else {
+        bail!("`{}` is not a table", keys.join("."))
+    };
     let names: Vec<String> = table.iter().map(|(name, _)| name.to_owned()).collect();
     let old: Vec<(Key, Item)> = names
         .iter()
@@ -218,7 +220,7 @@ pub(crate) fn add(text: &str, keys: &[String], members: &[Member]) -> Result<Str
     implicit.set_implicit(true);
     let servers = document.entry(root).or_insert(Item::Table(implicit));
     let is_inline = servers.is_inline_table();
-    let Some(servers) = servers.as_table_like_mut() else { bail!("`{root}` is no table") };
+    let Some(servers) = servers.as_table_like_mut() else { bail!("`{root}` is not a table") };
     if servers.contains_key(name) {
         bail!("`{}` is there already", keys.join("."));
     }

@@ -64,16 +64,16 @@ impl Gate {
             members.push((format.headers.to_owned(), json!({ "Authorization": bearer })));
             return members;
         }
-        let mut words = self.before.clone();
-        words.extend(["stdio", server, "--grant", grant].map(str::to_owned));
+        let mut argv = self.before.clone();
+        argv.extend(["stdio", server, "--grant", grant].map(str::to_owned));
         members.extend(format.kinds.map(|(_, stdio)| kind(stdio)));
         let program = if is_shared { &self.shared_program } else { &self.program };
         if format.one_list {
-            words.insert(0, program.clone());
-            members.push(("command".to_owned(), json!(words)));
+            argv.insert(0, program.clone());
+            members.push(("command".to_owned(), json!(argv)));
         } else {
             members.push(("command".to_owned(), json!(program)));
-            members.push(("args".to_owned(), json!(words)));
+            members.push(("args".to_owned(), json!(argv)));
         }
         members
     }

@@ -81,7 +81,7 @@ pub(crate) struct InstallArgs {
     /// Write the skill `tollgate-insights` into the client's folder of skills
     #[arg(long, conflicts_with = "server")]
     skill: bool,
-    /// A grant that holds the server [default: a new one with the recommended policy]
+    /// A grant with access to the server [default: a new one with the recommended policy]
     #[arg(long, value_name = "LABEL")]
     grant: Option<String>,
     /// Use the file of the project in this folder instead of the user's

@@ -85,7 +85,7 @@ impl CompressionArg {
 pub(crate) struct SqlArgs {
     /// The query, such as 'select * from whoop_cycles'; - reads it from stdin
     #[arg(value_name = "QUESTION", required_unless_present = "views")]
-    question: Option<String>,
+    sql: Option<String>,
     /// List the views and their columns
     #[arg(long)]
     views: bool,

@@ -24,10 +24,10 @@ pub(crate) struct DoctorArgs {
     /// Also wait for every server's tools, and verify the whole audit log instead of its end
     #[arg(long)]
     thorough: bool,
-    /// Check only the way of clients that sign in by URL, at the public address or the one given
+    /// Check only what clients that sign in by URL need, at the public address or the one given
     #[arg(long, value_name = "URL", num_args = 0..=1, require_equals = true, default_missing_value = "", conflicts_with = "thorough")]
     public: Option<String>,
-    /// Connect here instead of resolving the name: where the router does not lead back in, or before DNS is set
+    /// Connect here instead of resolving the name: if the router does not route the public address back in, or before DNS is set
     #[arg(long, value_name = "ADDRESS:PORT", requires = "public")]
     connect_to: Option<SocketAddr>,
 }
@@ -46,54 +46,56 @@ pub(crate) enum Health {
 pub(crate) struct Finding {
     about: &'static str,
     health: Health,
-    words: String,
+    #[serde(rename = "words")]
+    message: String,
     /// The command, or what to do.
-    mend: Option<String>,
+    #[serde(rename = "mend")]
+    fix: Option<String>,
 }
 
 impl Finding {
-    pub(crate) fn good(about: &'static str, words: impl Into<String>) -> Finding {
-        Finding { about, health: Health::Good, words: words.into(), mend: None }
+    pub(crate) fn good(about: &'static str, message: impl Into<String>) -> Finding {
+        Finding { about, health: Health::Good, message: message.into(), fix: None }
     }
 
     pub(crate) fn careful(
         about: &'static str,
-        words: impl Into<String>,
-        mend: impl Into<String>,
+        message: impl Into<String>,
+        fix: impl Into<String>,
     ) -> Finding {
-        Finding { about, health: Health::Careful, words: words.into(), mend: Some(mend.into()) }
+        Finding { about, health: Health::Careful, message: message.into(), fix: Some(fix.into()) }
     }
 
     pub(crate) fn wrong(
         about: &'static str,
-        words: impl Into<String>,
-        mend: impl Into<String>,
+        message: impl Into<String>,
+        fix: impl Into<String>,
     ) -> Finding {
-        Finding { about, health: Health::Wrong, words: words.into(), mend: Some(mend.into()) }
+        Finding { about, health: Health::Wrong, message: message.into(), fix: Some(fix.into()) }
     }
 
     /// From an error: its text, and its hint as the fix.
     pub(crate) fn from_error(about: &'static str, error: &anyhow::Error) -> Finding {
         let text: Vec<String> = error.chain().map(ToString::to_string).collect();
         let text = text.join("\n");
-        let (hints, words): (Vec<&str>, Vec<&str>) =
+        let (hints, message): (Vec<&str>, Vec<&str>) =
             text.lines().partition(|line| line.starts_with("hint: "));
         // The user is running the doctor already.
         let hint = hints.iter().find(|hint| !hint.contains("`tollgate doctor`"));
-        let mend = hint.map(|hint| hint.trim_start_matches("hint: ").to_owned());
-        Finding { about, health: Health::Wrong, words: words.join("; "), mend }
+        let fix = hint.map(|hint| hint.trim_start_matches("hint: ").to_owned());
+        Finding { about, health: Health::Wrong, message: message.join("; "), fix }
     }
 
     /// Sets the fix if the error has no hint.
-    fn or_mend(self, mend: String) -> Finding {
-        Finding { mend: self.mend.or(Some(mend)), ..self }
+    fn or_fix(self, fix: String) -> Finding {
+        Finding { fix: self.fix.or(Some(fix)), ..self }
     }
 }
 
 pub(crate) fn run(args: &DoctorArgs, context: &Context, out: &mut Out) -> Result<Ending> {
     let mut findings = check(args, context)?;
-    for mend in findings.iter_mut().filter_map(|finding| finding.mend.as_mut()) {
-        *mend = at_home(mend, context.home_option());
+    for fix in findings.iter_mut().filter_map(|finding| finding.fix.as_mut()) {
+        *fix = at_home(fix, context.home_option());
     }
     let wrong = findings.iter().filter(|finding| finding.health == Health::Wrong).count();
     if out.wants_json() {
@@ -125,9 +127,9 @@ fn check(args: &DoctorArgs, context: &Context) -> Result<Vec<Finding>> {
         return Ok(findings);
     }
     if !home.is_dir() {
-        let words = format!("`{}` is not a folder", home.display());
-        let mend = "`--home DIR` or `TOLLGATE_HOME` names another folder";
-        findings.push(Finding::wrong("home", words, mend));
+        let message = format!("`{}` is not a folder", home.display());
+        let fix = "`--home DIR` or `TOLLGATE_HOME` names another folder";
+        findings.push(Finding::wrong("home", message, fix));
         return Ok(findings);
     }
     machine::disk(&home, &mut findings);
@@ -156,10 +158,10 @@ fn show(finding: &Finding, out: &mut Out) -> Result<()> {
         Health::Careful => paint.careful("look "),
         Health::Wrong => paint.bad("wrong"),
     };
-    out.line(format_args!("{word} {:<10} {}", finding.about, visible(&finding.words)))?;
-    match &finding.mend {
-        Some(mend) => {
-            out.line(format_args!("      {:<10} {} {}", "", paint.bold("->"), visible(mend)))
+    out.line(format_args!("{word} {:<10} {}", finding.about, visible(&finding.message)))?;
+    match &finding.fix {
+        Some(fix) => {
+            out.line(format_args!("      {:<10} {} {}", "", paint.bold("->"), visible(fix)))
         }
         None => Ok(()),
     }

@@ -46,7 +46,7 @@ pub(crate) fn run(args: &OpenArgs, context: &Context, out: &mut Out) -> Result<E
     out.line(&link)?;
     out.say("the link works once, within 15 minutes");
     if !args.no_browser && io::stdout().is_terminal() {
-        let url = link.parse().map_err(|_| anyhow!("the gate's address is no web address"))?;
+        let url = link.parse().map_err(|_| anyhow!("the gate's address is not a web address"))?;
         connectors::oauth::browser::open(&url, std::env::vars_os())?;
     }
     Ok(Ending::Yes)

@@ -41,8 +41,8 @@ pub(crate) fn run(args: &ReferenceArgs, whole: clap::Command, out: &mut Out) -> 
     Ok(Ending::Yes)
 }
 
-fn opening(title: &str, words: &str) -> String {
-    format!("# {title}\n\n{words}\n\nWritten by `cargo xtask docs`; edit the program instead.\n")
+fn opening(title: &str, message: &str) -> String {
+    format!("# {title}\n\n{message}\n\nWritten by `cargo xtask docs`; edit the program instead.\n")
 }
 
 fn cli_page(whole: clap::Command) -> String {
@@ -71,12 +71,12 @@ fn policy_page() -> String {
         "Every field and operator. `tollgate policy schema` prints the same as a JSON Schema.",
     );
     for object in policy::fields() {
-        let _ = write!(page, "\n## {}\n\n{}.\n\n", object.name, capital(object.words));
+        let _ = write!(page, "\n## {}\n\n{}.\n\n", object.name, capital(object.description));
         page.push_str("| Field | Required | Value | Meaning |\n| --- | --- | --- | --- |\n");
         for field in object.fields {
             let required = if field.required { "yes" } else { "" };
-            let (holds, words) = (cell(&field.shape.describe()), cell(field.words));
-            let _ = writeln!(page, "| `{}` | {required} | {holds} | {words} |", field.name);
+            let (holds, message) = (cell(&field.shape.describe()), cell(field.description));
+            let _ = writeln!(page, "| `{}` | {required} | {holds} | {message} |", field.name);
         }
     }
     page.push_str(
@@ -84,7 +84,8 @@ fn policy_page() -> String {
     );
     for operator in policy::operators() {
         let takes = operator.takes.describe();
-        let _ = writeln!(page, "| `{}` | {takes} | {} |", operator.name, cell(operator.words));
+        let _ =
+            writeln!(page, "| `{}` | {takes} | {} |", operator.name, cell(operator.description));
     }
     page
 }

@@ -152,7 +152,7 @@ fn server_json(server: &Server, pins: &[Pin]) -> Value {
         .target
         .credentials()
         .iter()
-        .map(|(place, name, _)| json!({ "place": place.as_str(), "name": name }))
+        .map(|(location, name, _)| json!({ "place": location.as_str(), "name": name }))
         .collect();
     let tools: Vec<Value> =
         pins.iter().map(|pin| json!({ "name": pin.tool, "state": pin.state.as_str() })).collect();

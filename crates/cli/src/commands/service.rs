@@ -161,14 +161,14 @@ fn write(path: &Path, text: &str) -> Result<()> {
 }
 
 /// Runs `systemctl --user`; the last line of its stderr is the error.
-fn manage(words: &[&str]) -> Result<()> {
-    let output = systemctl(words)?;
+fn manage(message: &[&str]) -> Result<()> {
+    let output = systemctl(message)?;
     if output.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no reason given");
-    Err(anyhow!("`systemctl --user {}` failed: {}", words.join(" "), last.trim()))
+    let summary = String::from_utf8_lossy(&output.stderr);
+    let last = summary.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no reason given");
+    Err(anyhow!("`systemctl --user {}` failed: {}", message.join(" "), last.trim()))
 }
 
 /// A one-word answer, such as `active`; a negative answer also has an exit code.
@@ -178,10 +178,10 @@ fn query(question: &str) -> Option<String> {
     (!word.is_empty()).then_some(word)
 }
 
-fn systemctl(words: &[&str]) -> Result<std::process::Output> {
+fn systemctl(message: &[&str]) -> Result<std::process::Output> {
     Command::new("systemctl")
         .arg("--user")
-        .args(words)
+        .args(message)
         .stdin(Stdio::null())
         .output()
         .context("`systemctl` cannot be run")

@@ -101,12 +101,12 @@ fn spelled(argument: &clap::Arg) -> String {
     let long = argument.get_long().map(|long| format!("--{long}"));
     let values = argument.get_value_names().unwrap_or_default().iter();
     let values: Vec<String> = values.map(|value| format!("<{value}>")).collect();
-    let words: Vec<String> = short.into_iter().chain(long).collect();
+    let message: Vec<String> = short.into_iter().chain(long).collect();
     let takes_values = argument.get_action().takes_values();
-    match (words.is_empty(), takes_values) {
+    match (message.is_empty(), takes_values) {
         (true, _) => values.join(" "),
-        (false, true) => format!("{} {}", words.join(", "), values.join(" ")),
-        (false, false) => words.join(", "),
+        (false, true) => format!("{} {}", message.join(", "), values.join(" ")),
+        (false, false) => message.join(", "),
     }
 }
 

@@ -290,12 +290,12 @@ fn live_text(server: &Value, now_us: i64) -> String {
     if let Some(in_flight @ 1..) = server["in_flight"].as_u64() {
         parts.push(format!("{in_flight} in flight"));
     }
-    if let Some(words) = server.pointer("/last_error/words").and_then(Value::as_str) {
+    if let Some(message) = server.pointer("/last_error/words").and_then(Value::as_str) {
         let ago = server
             .pointer("/last_error/at_us")
             .and_then(Value::as_i64)
             .map(|at| moment::ago(at, now_us));
-        parts.push(format!("last error {}: {words}", ago.unwrap_or_default()));
+        parts.push(format!("last error {}: {message}", ago.unwrap_or_default()));
     }
     let is_failing = matches!(server["state"].as_str(), Some("restarting" | "failing"));
     let stderr = server["stderr"].as_str().and_then(|text| text.lines().last());
@@ -316,7 +316,7 @@ fn account_json(account: &services::AccountStatus) -> Value {
     };
     let (synced_us, failed) = match &account.sync {
         Ok(last) => (last.good_us, last.failed.clone()),
-        Err(words) => (None, vec![words.clone()]),
+        Err(message) => (None, vec![message.clone()]),
     };
     json!({
         "service": account.service.name,
@@ -331,12 +331,12 @@ fn account_text(account: &services::AccountStatus, now_us: i64) -> String {
     let login = match &account.account {
         Ok(Some(facts)) => match &facts.state {
             AccountState::Live => "connected".to_owned(),
-            AccountState::Dead { words, .. } => {
-                format!("login ended ({words}); `tollgate connect {name}`")
+            AccountState::Dead { message, .. } => {
+                format!("login ended ({message}); `tollgate connect {name}`")
             }
         },
         Ok(None) => "not connected".to_owned(),
-        Err(words) => words.lines().next().unwrap_or_default().to_owned(),
+        Err(message) => message.lines().next().unwrap_or_default().to_owned(),
     };
     let synced = match &account.sync {
         Ok(last) if !last.failed.is_empty() => {
@@ -346,7 +346,7 @@ fn account_text(account: &services::AccountStatus, now_us: i64) -> String {
             || "never synced".to_owned(),
             |at| format!("synced {}", moment::ago(at, now_us)),
         ),
-        Err(words) => words.lines().next().unwrap_or_default().to_owned(),
+        Err(message) => message.lines().next().unwrap_or_default().to_owned(),
     };
     format!("{login}, {synced}")
 }

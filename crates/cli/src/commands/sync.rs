@@ -57,15 +57,15 @@ pub(crate) fn run(args: SyncArgs, context: &Context, out: &mut Out) -> Result<En
             return Err(error.into());
         }
     };
-    let said = line(mirror, &report);
-    let (act, words) = services::sync_note(&report, mirror, &said);
+    let message = line(mirror, &report);
+    let (act, words) = services::sync_note(&report, mirror, &message);
     stores.note(act, mirror.service, &words)?;
     if out.wants_json() {
         out.json(&report.value())?;
         return Ok(ending(&report));
     }
     if let Some(fault) = report.common_fault() {
-        let cause = with_hint(fault, fault.words.clone());
+        let cause = with_hint(fault, fault.message.clone());
         bail!("`{}` was not synced: {}", mirror.service, crate::output::visible(&cause));
     }
     let warnings = report.warnings(|fault| with_hint(fault, fault.line()));
@@ -76,7 +76,7 @@ pub(crate) fn run(args: SyncArgs, context: &Context, out: &mut Out) -> Result<En
         bail!("`{}` was not synced", mirror.service);
     }
     let newest = report.newest_us().map(|us| format!(", up to {}", moment::local(us)));
-    out.line(format_args!("{}: {said}{}", mirror.service, newest.unwrap_or_default()))?;
+    out.line(format_args!("{}: {message}{}", mirror.service, newest.unwrap_or_default()))?;
     Ok(ending(&report))
 }
 

@@ -179,7 +179,7 @@ fn with_possible_connections(settings: &Arc<Settings>, out: &mut Out) -> Arc<Set
     }
     out.warn(format!(
         "{possible} connections at once, not {wanted} (`connections_max`), because the limit on open files is low\nhint: {}",
-        open_files::mend(possible, wanted)
+        open_files::fix(possible, wanted)
     ));
     let mut settings = Settings::clone(settings);
     settings.limits.connections_max = possible;

@@ -28,7 +28,7 @@ pub(crate) enum VaultCommand {
 #[derive(Args)]
 pub(crate) struct MoveArgs {
     /// Where to: keyring, command, or file
-    #[arg(long, value_name = "PLACE", value_enum, hide_possible_values = true)]
+    #[arg(long, value_name = "TARGET", value_enum, hide_possible_values = true)]
     to: Target,
     /// How long the keyring or the command may take each time
     #[arg(
@@ -81,9 +81,9 @@ fn status(context: &Context, out: &mut Out) -> Result<Ending> {
         return Ok(Ending::of(opened.is_ok()));
     }
     out.line(format_args!("key        from {}", visible(&source.to_string())))?;
-    if let KeySource::External(place) = &source {
-        out.line(format_args!("command    {}", visible(&place.command.to_string())))?;
-        out.line(format_args!("wait       {} s at most", place.wait_seconds_max.seconds()))?;
+    if let KeySource::External(external) = &source {
+        out.line(format_args!("command    {}", visible(&external.command.to_string())))?;
+        out.line(format_args!("wait       {} s at most", external.wait_seconds_max.seconds()))?;
     }
     if let Some(id) = id {
         out.line(format_args!("id         {id}"))?;
@@ -101,13 +101,13 @@ fn status(context: &Context, out: &mut Out) -> Result<Ending> {
 
 fn confirm(context: &Context, out: &mut Out) -> Result<Ending> {
     let home = Home::open(&context.home_path()?)?;
-    let KeySource::External(place) = KeySource::of(&home)? else {
+    let KeySource::External(external) = KeySource::of(&home)? else {
         bail!("`vault.key` of this home names no program, so there is nothing to confirm");
     };
-    confirmed::confirm(home.path(), &place)?;
-    let command = visible(&place.command.to_string());
+    confirmed::confirm(home.path(), &external)?;
+    let command = visible(&external.command.to_string());
     if out.wants_json() {
-        out.json(&json!({ "confirmed": place.command, "home": home.path() }))?;
+        out.json(&json!({ "confirmed": external.command, "home": home.path() }))?;
     } else {
         let shown = visible(&home.path().display().to_string());
         out.line(format_args!("confirmed: `{command}` is run for the vault key of `{shown}`"))?;
@@ -130,16 +130,16 @@ fn move_key(args: MoveArgs, context: &Context, out: &mut Out) -> Result<Ending> 
             stores.home.vault_key().display()
         );
     }
-    let wait = ProgramTimeout::try_from(args.wait).map_err(|words| anyhow!(words))?;
+    let wait = ProgramTimeout::try_from(args.wait).map_err(|message| anyhow!(message))?;
     let to = match args.to {
         Target::File => None,
         Target::Keyring => {
-            Some(Keyring::of_this_system().place(stores.registry.vault().key_id(), wait)?)
+            Some(Keyring::of_this_system().external(stores.registry.vault().key_id(), wait)?)
         }
         Target::Command => Some(ExternalKey {
             keeper: KeyStore::Command,
             key: stores.registry.vault().key_id(),
-            command: Program::try_from(args.command).map_err(|words| anyhow!(words))?,
+            command: Program::try_from(args.command).map_err(|message| anyhow!(message))?,
             wait_seconds_max: wait,
         }),
     };
@@ -173,27 +173,27 @@ fn store_key(
     stores: &Stores,
     context: &Context,
 ) -> Result<()> {
-    let Some(place) = to else {
+    let Some(external) = to else {
         return Ok(stores.registry.vault().move_to_file(&stores.home, &context.random)?);
     };
-    if place.keeper == KeyStore::Keyring {
+    if external.keeper == KeyStore::Keyring {
         let put = Keyring::of_this_system().put(stores.registry.vault(), wait)?;
-        put.map_err(|why| refused(place, "did not store it", why))?;
+        put.map_err(|why| refused(external, "did not store it", why))?;
     }
     // The owner has just named the program. Confirmed before the file is written: other processes may open
     // the home at any time.
-    confirmed::confirm(stores.home.path(), place)?;
-    match stores.registry.vault().move_to(place, &stores.home, &context.random, context.ask) {
-        Err(KeyError::External { place, source }) => {
-            Err(refused(&place, "does not return it", source))
+    confirmed::confirm(stores.home.path(), external)?;
+    match stores.registry.vault().move_to(external, &stores.home, &context.random, context.ask) {
+        Err(KeyError::External { external, source }) => {
+            Err(refused(&external, "does not return it", source))
         }
         left => Ok(left?),
     }
 }
 
-fn refused(place: &ExternalKey, how: &str, why: KeyProgramError) -> anyhow::Error {
-    let words = format!("{place} {how}\nhint: {}", place.hint(&why));
-    anyhow::Error::new(why).context(words)
+fn refused(external: &ExternalKey, how: &str, why: KeyProgramError) -> anyhow::Error {
+    let message = format!("{external} {how}\nhint: {}", external.hint(&why));
+    anyhow::Error::new(why).context(message)
 }
 
 fn report(
@@ -218,10 +218,10 @@ fn report(
     if !moved {
         return Ok(Ending::Yes);
     }
-    if let KeySource::External(place) = now {
+    if let KeySource::External(external) = now {
         out.say(format_args!(
             "a copy of the home cannot be opened without it; also keep what `{}` prints in a safe place",
-            visible(&place.command.to_string())
+            visible(&external.command.to_string())
         ));
         for copy in copies(&stores.home) {
             let copy = copy.display().to_string();

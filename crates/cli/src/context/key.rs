@@ -41,10 +41,10 @@ fn vault_from_environment() -> Result<Option<Vault>> {
 /// The program that `vault.key` names runs only if the owner confirmed it on this machine.
 fn check_program(home: &Path) -> Result<(), KeyError> {
     match KeyFile::at(home)? {
-        Some(KeyFile::External(place)) if !vault_key::confirmed::may_run(home, &place) => {
-            let program = place.command.name().to_owned();
+        Some(KeyFile::External(external)) if !vault_key::confirmed::may_run(home, &external) => {
+            let program = external.command.name().to_owned();
             let source = KeyProgramError::NotConfirmed { program };
-            Err(KeyError::External { place: Box::new(place), source })
+            Err(KeyError::External { external: Box::new(external), source })
         }
         _ => Ok(()),
     }

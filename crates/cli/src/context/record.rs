@@ -17,16 +17,16 @@ impl Stores {
 
     /// Records the loss in the log itself.
     pub(super) fn record_loss(&self, missed: Option<String>, ledger: &Ledger) -> Result<()> {
-        if let Some(words) = ledger.seal_broken() {
-            tracing::error!("{words}; `tollgate audit verify` reports it until you accept it");
+        if let Some(message) = ledger.seal_broken() {
+            tracing::error!("{message}; `tollgate audit verify` reports it until you accept it");
             self.remember(ledger);
         }
-        let Some(words) = missed else { return Ok(()) };
+        let Some(message) = missed else { return Ok(()) };
         tracing::error!(
-            "{words}; if you did not do this, restore `{}`",
+            "{message}; if you did not do this, restore `{}`",
             self.home.audit().display()
         );
-        ledger.note(&Note { act: "log_lost", by: &self.actor, about: "audit", words: &words })?;
+        ledger.note(&Note { act: "log_lost", by: &self.actor, about: "audit", words: &message })?;
         self.remember(ledger);
         Ok(())
     }
@@ -80,8 +80,8 @@ impl Stores {
     }
 
     /// Marks a begun action as done.
-    pub(crate) fn done(&self, begun: &StartedAct, words: &str) -> Result<()> {
-        self.registry.finish_act(begun, words, self.now_us())?;
+    pub(crate) fn done(&self, begun: &StartedAct, message: &str) -> Result<()> {
+        self.registry.finish_act(begun, message, self.now_us())?;
         self.record()
     }
 
@@ -93,8 +93,8 @@ impl Stores {
     }
 
     /// Writes an audit row for something that is not a change of `gate.db`.
-    pub(crate) fn note(&self, act: &str, about: &str, words: &str) -> Result<()> {
-        let note = Note { act, by: &self.actor, about, words };
+    pub(crate) fn note(&self, act: &str, about: &str, message: &str) -> Result<()> {
+        let note = Note { act, by: &self.actor, about, words: message };
         let ledger = self.ledger()?;
         ledger.note(&note).with_context(|| {
             format!("`{about}` was changed, but the audit log could not record it")

@@ -42,7 +42,7 @@ pub(crate) fn files_for(connections: u64) -> u64 {
 }
 
 /// What to do if fewer connections are possible than wanted. Only root can raise the hard limit.
-pub(crate) fn mend(possible: u64, wanted: u64) -> String {
+pub(crate) fn fix(possible: u64, wanted: u64) -> String {
     let files = files_for(wanted);
     format!(
         "`connections_max = {possible}` in `[limits]` of tollgate.toml, or allow more files: `LimitNOFILE={files}` in the unit, or as root `ulimit -n {files}` before `tollgate up`"

@@ -32,7 +32,7 @@ pub(crate) fn read(text: &str, stem: &str) -> Result<Saved> {
         "it is not JSON: line {}, column {}: {}\nhint: save the unchanged response to `tools/list`",
         refusal.line,
         refusal.column,
-        refusal.words
+        refusal.message
     )
 }
 

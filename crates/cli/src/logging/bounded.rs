@@ -78,8 +78,8 @@ fn note(format: LogFormat, lines: u64) -> String {
     match format {
         LogFormat::Human => format!("({lines} lines like the next one were left out)\n"),
         LogFormat::Json => {
-            let words = "lines like the next one were left out";
-            format!("{}\n", serde_json::json!({ "message": words, "lines": lines }))
+            let message = "lines like the next one were left out";
+            format!("{}\n", serde_json::json!({ "message": message, "lines": lines }))
         }
     }
 }

@@ -28,7 +28,7 @@ pub(super) fn paragraph(
         Severity::Error => paint.bad("error:"),
         Severity::Warning => paint.careful("warning:"),
     };
-    let _ = writeln!(out, "{head} {}", visible(&problem.words));
+    let _ = writeln!(out, "{head} {}", visible(&problem.message));
     let number = problem.line.to_string();
     let margin = " ".repeat(number.len());
     let position = format!("{}:{}:{}", visible(file), problem.line, problem.column);

@@ -88,15 +88,15 @@ pub(crate) fn next_step(facts: &LoginFacts, grant: Option<&str>) -> Option<Strin
 }
 
 pub(crate) fn json(facts: &LoginFacts, now_us: i64) -> Value {
-    let words = match &facts.state {
+    let message = match &facts.state {
         LoginState::SignedIn => None,
-        LoginState::NeedsSignIn { words, .. } => Some(words),
+        LoginState::NeedsSignIn { message, .. } => Some(message),
     };
     json!({
         "server": facts.server,
         "grant": facts.grant,
         "state": state(facts),
-        "reason": words,
+        "reason": message,
         "issuer": facts.issuer,
         "mode": facts.mode,
         "scopes_requested": facts.scopes_requested,
@@ -113,7 +113,7 @@ pub(crate) fn json(facts: &LoginFacts, now_us: i64) -> Value {
 pub(crate) fn line(facts: &LoginFacts, now_us: i64) -> String {
     let mut parts = vec![match &facts.state {
         LoginState::SignedIn => "signed in".to_owned(),
-        LoginState::NeedsSignIn { words, .. } => format!("needs sign-in ({words})"),
+        LoginState::NeedsSignIn { message, .. } => format!("needs sign-in ({message})"),
     }];
     parts.push(format!("issuer {} ({})", facts.issuer, facts.mode));
     if !facts.scopes_granted.is_empty() {

@@ -46,11 +46,11 @@ pub(crate) fn find(
         server.options.tools = tools.to_vec();
     } else if server.options.tools.is_empty() {
         server.options.tools = match profile(service, look)? {
-            Some(words) => words,
+            Some(message) => message,
             None => stores.settings.service(service.name()).tools,
         };
     }
-    gateway::check_sets(service, &server.options.tools).map_err(|words| anyhow!(words))?;
+    gateway::check_sets(service, &server.options.tools).map_err(|message| anyhow!(message))?;
     Ok(Some(Builtin { server, policy: gateway::own_policy(service) }))
 }
 
@@ -71,16 +71,16 @@ fn profile(
         let known = known.join("`, `");
         bail!("`{PROFILE_VARIABLE}` names no profile\nhint: profiles are `{known}`");
     };
-    let mut words = vec![profile.name.to_owned()];
+    let mut message = vec![profile.name.to_owned()];
     let extra = look(EXTRA_VARIABLE).unwrap_or_default();
     for name in extra.split(',').map(str::trim).filter(|name| !name.is_empty()) {
         if connector.tool(name).is_some() {
-            words.push(name.to_owned());
+            message.push(name.to_owned());
         } else {
             tracing::warn!(variable = EXTRA_VARIABLE, tool = name, "unknown tool");
         }
     }
-    Ok(Some(words))
+    Ok(Some(message))
 }
 
 /// The settings with the personal tools that the environment selects, for a gate of many servers. An
@@ -91,9 +91,9 @@ pub(crate) fn with_profile(
 ) -> Settings {
     let service = connectors::connector(connectors::personal_server::NAME);
     let chosen = service.and_then(|service| profile(service, look).ok().flatten());
-    if let Some(words) = chosen {
+    if let Some(message) = chosen {
         settings.services.entry(connectors::personal_server::NAME.to_owned()).or_default().tools =
-            words;
+            message;
     }
     settings
 }
@@ -142,12 +142,13 @@ mod tests {
 
     #[test]
     fn the_environment_selects_a_profile_and_further_tools() {
-        let words = |list: &[&str]| Ok(Some(list.iter().map(|word| (*word).to_owned()).collect()));
+        let message =
+            |list: &[&str]| Ok(Some(list.iter().map(|word| (*word).to_owned()).collect()));
         for (profile, extra, expected) in [
             ("", "add", Ok(None)),
-            ("full", "", words(&["full"])),
-            ("SAFE", " add , nothing_like_this,,", words(&["safe", "add"])),
-            ("minimal", "get_steam_friends", words(&["minimal", "get_steam_friends"])),
+            ("full", "", message(&["full"])),
+            ("SAFE", " add , nothing_like_this,,", message(&["safe", "add"])),
+            ("minimal", "get_steam_friends", message(&["minimal", "get_steam_friends"])),
         ] {
             assert_eq!(chosen("personal", profile, extra), expected, "{profile} {extra}");
         }

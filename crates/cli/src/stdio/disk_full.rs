@@ -20,13 +20,14 @@ pub(crate) fn is_disk_full(error: &anyhow::Error) -> bool {
     error
         .chain()
         .map(|cause| cause.to_string().to_ascii_lowercase())
-        .any(|cause| WORDS.iter().any(|words| cause.contains(words)))
+        .any(|cause| WORDS.iter().any(|message| cause.contains(message)))
 }
 
 /// Serves stdin and stdout until the client closes its input.
 pub(crate) fn serve(connector: &'static Connector, tools: &[String]) -> Result<Ending> {
     tracing::error!("{WHY}");
-    let stopped = UnavailableServer::new(connector, tools, WHY).map_err(|words| anyhow!(words))?;
+    let stopped =
+        UnavailableServer::new(connector, tools, WHY).map_err(|message| anyhow!(message))?;
     let mut input = BufReader::new(std::io::stdin().lock());
     let mut output = std::io::stdout().lock();
     let mut line = Vec::new();

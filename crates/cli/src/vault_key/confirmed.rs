@@ -18,20 +18,20 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Whether this program may run for the home: the system's keyring with exactly tollgate's command, or a
 /// program that the owner confirmed.
-pub(crate) fn may_run(home: &Path, place: &ExternalKey) -> bool {
-    let usual = Keyring::of_this_system().place(place.key.clone(), place.wait_seconds_max);
-    if usual.is_ok_and(|usual| usual == *place) {
+pub(crate) fn may_run(home: &Path, external: &ExternalKey) -> bool {
+    let usual = Keyring::of_this_system().external(external.key.clone(), external.wait_seconds_max);
+    if usual.is_ok_and(|usual| usual == *external) {
         return true;
     }
     let Some(file) = file() else { return false };
     let known = store::files::read_text(&file, FILE_BYTES_MAX).unwrap_or_default();
-    let wanted = line(home, place);
+    let wanted = line(home, external);
     known.lines().any(|line| line == wanted)
 }
 
 /// Remembers that the owner allows this program for this home.
-pub(crate) fn confirm(home: &Path, place: &ExternalKey) -> Result<()> {
-    if may_run(home, place) {
+pub(crate) fn confirm(home: &Path, external: &ExternalKey) -> Result<()> {
+    if may_run(home, external) {
         return Ok(());
     }
     let file = file().ok_or_else(|| {
@@ -41,7 +41,7 @@ pub(crate) fn confirm(home: &Path, place: &ExternalKey) -> Result<()> {
     let folder = file.parent().unwrap_or(Path::new("/"));
     let written = DirBuilder::new().recursive(true).mode(0o700).create(folder).and_then(|()| {
         let mut open = OpenOptions::new().append(true).create(true).mode(0o600).open(&file)?;
-        writeln!(open, "{}", line(home, place))
+        writeln!(open, "{}", line(home, external))
     });
     written.with_context(|| format!("cannot write `{shown}`"))
 }
@@ -54,14 +54,14 @@ fn file() -> Option<PathBuf> {
 }
 
 /// A hash of the home's path, the key id and the command.
-fn line(home: &Path, place: &ExternalKey) -> String {
+fn line(home: &Path, external: &ExternalKey) -> String {
     use std::os::unix::ffi::OsStrExt as _;
     let home = fs::canonicalize(home).unwrap_or_else(|_| home.to_owned());
     let mut hash = Sha256::new().chain_update(b"tollgate vault command 1\0");
-    let words = [place.command.name()].into_iter();
-    let words = words.chain(place.command.arguments().iter().map(String::as_str));
-    let parts = [home.as_os_str().as_bytes(), place.key.as_str().as_bytes()];
-    for part in parts.into_iter().chain(words.map(str::as_bytes)) {
+    let message = [external.command.name()].into_iter();
+    let message = message.chain(external.command.arguments().iter().map(String::as_str));
+    let parts = [home.as_os_str().as_bytes(), external.key.as_str().as_bytes()];
+    for part in parts.into_iter().chain(message.map(str::as_bytes)) {
         hash.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
         hash.update(part);
     }

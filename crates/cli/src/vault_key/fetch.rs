@@ -24,8 +24,8 @@ const KEY_DIGITS_MIN: usize = 32;
 const POLL_MS: u64 = 5;
 
 /// Fetches the key from its program.
-pub(crate) fn fetch(place: &ExternalKey) -> Result<Zeroizing<String>, KeyProgramError> {
-    run(&place.command, None, place.wait_seconds_max)
+pub(crate) fn fetch(external: &ExternalKey) -> Result<Zeroizing<String>, KeyProgramError> {
+    run(&external.command, None, external.wait_seconds_max)
 }
 
 /// Runs a program with this input and returns its output.
@@ -47,9 +47,9 @@ pub(crate) fn run(
     let is_complete = printed.len() < PRINTED_BYTES_MAX;
     // A program with endless output is killed, so its exit status says nothing.
     if !status.success() && is_complete {
-        let said = last_error(&running.stderr.bytes);
+        let message = last_error(&running.stderr.bytes);
         let status = status.code().map_or(status.to_string(), |code| format!("code {code}"));
-        return Err(KeyProgramError::Failed { program: name(), status, said });
+        return Err(KeyProgramError::Failed { program: name(), status, message });
     }
     match std::str::from_utf8(printed) {
         Ok(text) if is_complete => Ok(Zeroizing::new(text.to_owned())),
@@ -185,9 +185,9 @@ mod tests {
     use super::*;
 
     fn shell(script: &str, input: Option<&str>, seconds: u64) -> Result<String, KeyProgramError> {
-        let words = ["sh", "-c", script].map(str::to_owned).to_vec();
+        let message = ["sh", "-c", script].map(str::to_owned).to_vec();
         let wait = ProgramTimeout::try_from(seconds).unwrap();
-        run(&Program::try_from(words).unwrap(), input, wait).map(|printed| printed.to_string())
+        run(&Program::try_from(message).unwrap(), input, wait).map(|printed| printed.to_string())
     }
 
     #[test]
@@ -223,14 +223,14 @@ mod tests {
             ("yes".to_owned(), "`sh` printed something that is not a vault key"),
             ("printf '\\377'".to_owned(), "`sh` printed something that is not a vault key"),
         ];
-        for (script, words) in table {
-            let said = shell(&script, None, 5).unwrap_err().to_string();
-            assert!(said.contains(words), "{said}");
-            assert!(!said.contains(&key), "{said}");
+        for (script, message) in table {
+            let summary = shell(&script, None, 5).unwrap_err().to_string();
+            assert!(summary.contains(message), "{summary}");
+            assert!(!summary.contains(&key), "{summary}");
         }
-        let words = vec!["no-such-program-here".to_owned()];
+        let message = vec!["no-such-program-here".to_owned()];
         let error =
-            run(&Program::try_from(words).unwrap(), None, ProgramTimeout::default()).unwrap_err();
+            run(&Program::try_from(message).unwrap(), None, ProgramTimeout::default()).unwrap_err();
         assert_eq!(error.to_string(), "there is no program `no-such-program-here`");
     }
 }

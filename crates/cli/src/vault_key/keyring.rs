@@ -24,7 +24,7 @@ impl Keyring {
     }
 
     /// How to fetch a stored key.
-    pub(crate) fn place(self, key: KeyId, wait: ProgramTimeout) -> Result<ExternalKey> {
+    pub(crate) fn external(self, key: KeyId, wait: ProgramTimeout) -> Result<ExternalKey> {
         let command = program(&match self {
             Keyring::SecretService => {
                 ["secret-tool", "lookup", "service", SERVICE, "key", key.as_str()].to_vec()
@@ -44,9 +44,9 @@ impl Keyring {
         let id = id.as_str();
         Ok(match self {
             Keyring::SecretService => {
-                let words =
+                let message =
                     ["secret-tool", "store", "--label", &label, "service", SERVICE, "key", id];
-                (program(&words)?, Zeroizing::new(line.to_owned()))
+                (program(&message)?, Zeroizing::new(line.to_owned()))
             }
             // It reads commands from stdin, one per line.
             Keyring::Keychain => (
@@ -77,9 +77,9 @@ impl Keyring {
     }
 }
 
-fn program(words: &[&str]) -> Result<Program> {
-    let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-    Program::try_from(words).map_err(|words| anyhow!(words))
+fn program(message: &[&str]) -> Result<Program> {
+    let message: Vec<String> = message.iter().map(|word| (*word).to_owned()).collect();
+    Program::try_from(message).map_err(|message| anyhow!(message))
 }
 
 #[cfg(test)]
@@ -109,8 +109,9 @@ esac
     /// The same command with the imitated program.
     fn imitated(program: &Program, folder: &Path) -> Program {
         let file = folder.join(program.name()).display().to_string();
-        let words = ["sh".to_owned(), file].into_iter().chain(program.arguments().iter().cloned());
-        Program::try_from(words.collect::<Vec<_>>()).unwrap()
+        let message =
+            ["sh".to_owned(), file].into_iter().chain(program.arguments().iter().cloned());
+        Program::try_from(message.collect::<Vec<_>>()).unwrap()
     }
 
     #[test]
@@ -119,13 +120,14 @@ esac
         fs::write(folder.path().join("security"), SECURITY).unwrap();
         let vault = Vault::from_key(Secret::new([7; 32]));
         let (id, line) = (vault.key_id(), vault.key_line());
-        let mut place = Keyring::Keychain.place(id.clone(), ProgramTimeout::default()).unwrap();
-        place.command = imitated(&place.command, folder.path());
-        assert!(matches!(fetch::fetch(&place), Err(KeyProgramError::Failed { .. })));
+        let mut external =
+            Keyring::Keychain.external(id.clone(), ProgramTimeout::default()).unwrap();
+        external.command = imitated(&external.command, folder.path());
+        assert!(matches!(fetch::fetch(&external), Err(KeyProgramError::Failed { .. })));
         let (program, input) = Keyring::Keychain.storing(&id, line.trim_end()).unwrap();
         assert!(!program.to_string().contains("tgvk1_"));
         fetch::run(&imitated(&program, folder.path()), Some(&input), ProgramTimeout::default())
             .unwrap();
-        assert_eq!(*fetch::fetch(&place).unwrap(), *line);
+        assert_eq!(*fetch::fetch(&external).unwrap(), *line);
     }
 }

@@ -23,7 +23,7 @@ impl KeySource {
             return Ok(KeySource::Environment);
         }
         Ok(match KeyFile::of(home)? {
-            Some(KeyFile::External(place)) => KeySource::External(place),
+            Some(KeyFile::External(external)) => KeySource::External(external),
             // A home without a key gets one in the file.
             Some(KeyFile::Key(_)) | None => KeySource::File,
         })
@@ -33,7 +33,7 @@ impl KeySource {
         match self {
             KeySource::Environment => "handed_in",
             KeySource::File => "file",
-            KeySource::External(place) => match place.keeper {
+            KeySource::External(external) => match external.keeper {
                 KeyStore::Keyring => "keyring",
                 KeyStore::Command => "command",
             },
@@ -42,10 +42,10 @@ impl KeySource {
 
     pub(crate) fn json(&self) -> Value {
         match self {
-            KeySource::External(place) => json!({
+            KeySource::External(external) => json!({
                 "place": self.name(),
-                "command": place.command,
-                "wait_seconds_max": place.wait_seconds_max,
+                "command": external.command,
+                "wait_seconds_max": external.wait_seconds_max,
             }),
             _ => json!({ "place": self.name() }),
         }
@@ -58,7 +58,7 @@ impl fmt::Display for KeySource {
         match self {
             KeySource::Environment => write!(f, "`{KEY_VARIABLE}`"),
             KeySource::File => f.write_str("the file `vault.key`"),
-            KeySource::External(place) => write!(f, "{place}"),
+            KeySource::External(external) => write!(f, "{external}"),
         }
     }
 }

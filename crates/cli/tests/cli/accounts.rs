@@ -2,16 +2,17 @@
 //! kills during a refresh.
 #![allow(clippy::print_stdout, reason = "the figures of a promise are for people")]
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, ChildStderr, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use sandbox::{Config, Fault, FaultKind, Running, Sandbox, TokenKind};
 use serde_json::{Value, json};
 
-use crate::cli_test::{CliTest, CommandOutput, files_below};
+use crate::cli_test::{CliTest, files_below};
 use crate::http;
+use crate::sign_in_prompt::prompted;
 
 const SECRET_FIELDS: [&str; 2] = ["access_token", "refresh_token"];
 
@@ -56,47 +57,6 @@ fn location(url: &str) -> String {
     let is_it = |line: &&str| line.to_ascii_lowercase().starts_with("location: ");
     let line = answer.lines().find(is_it).unwrap_or_else(|| panic!("{answer}"));
     line.split_once(": ").unwrap().1.trim().to_owned()
-}
-
-/// A `connect` that waits for the sign-in, and the address it shows.
-struct Waiting {
-    child: Child,
-    talk: BufReader<ChildStderr>,
-    url: String,
-    heard: String,
-}
-
-#[expect(
-    clippy::zombie_processes,
-    reason = "who is handed the child waits for it; a failed read ends the test"
-)]
-fn waiting(test: &CliTest, arguments: &[&str]) -> Waiting {
-    let mut command = test.command(arguments);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    let mut talk = BufReader::new(child.stderr.take().unwrap());
-    let (mut url, mut heard) = (String::new(), String::new());
-    loop {
-        let mut line = String::new();
-        assert_ne!(talk.read_line(&mut line).unwrap(), 0, "{heard}");
-        heard += &line;
-        if line.contains("/oauth/oauth2/auth?") {
-            line.trim().clone_into(&mut url);
-        }
-        if line.contains("paste the whole address") {
-            return Waiting { child, talk, url, heard };
-        }
-    }
-}
-
-impl Waiting {
-    fn ended(mut self) -> CommandOutput {
-        drop(self.child.stdin.take());
-        self.talk.read_to_string(&mut self.heard).unwrap();
-        let output = self.child.wait_with_output().unwrap();
-        let stdout = String::from_utf8(output.stdout).unwrap();
-        CommandOutput { code: output.status.code().unwrap_or(-1), stdout, stderr: self.heard }
-    }
 }
 
 #[test]
@@ -194,7 +154,7 @@ fn the_browser_redirect_works_despite_other_requests() {
     let (test, sandbox) = set_up();
     let port = free_port();
     let arguments = ["connect", "whoop", "--no-browser", "--port", &port.to_string(), "--json"];
-    let waiting = waiting(&test, &arguments);
+    let waiting = prompted(&test, &arguments);
     let base = format!("http://127.0.0.1:{port}");
     let back = location(&waiting.url);
     assert!(back.starts_with(&format!("http://localhost:{port}/callback?")), "{back}");
@@ -225,7 +185,7 @@ fn a_refused_consent_is_reported_and_nothing_is_saved() {
     sandbox.control().set(&json!({ "consent": "refused" })).unwrap();
     let port = free_port();
     let waiting =
-        waiting(&test, &["connect", "whoop", "--no-browser", "--port", &port.to_string()]);
+        prompted(&test, &["connect", "whoop", "--no-browser", "--port", &port.to_string()]);
     let query = location(&waiting.url).split_once('?').unwrap().1.to_owned();
     assert_eq!(http::get(&format!("http://127.0.0.1:{port}/callback?{query}")).status, 400);
     let printed = waiting.ended();
@@ -238,7 +198,7 @@ fn a_refused_consent_is_reported_and_nothing_is_saved() {
 fn a_pasted_address_works_for_a_browser_on_another_machine() {
     let (mut test, _sandbox) = set_up();
     test.set("WHOOP_REDIRECT_URI", "https://me.example/back");
-    let mut waiting = waiting(&test, &["connect", "whoop", "--no-browser"]);
+    let mut waiting = prompted(&test, &["connect", "whoop", "--no-browser"]);
     let back = location(&waiting.url);
     assert!(back.starts_with("https://me.example/back?"), "{back}");
     let mut stdin = waiting.child.stdin.take().unwrap();

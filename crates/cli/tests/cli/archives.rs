@@ -48,7 +48,7 @@ fn an_import_without_usable_rows_fails() {
     let output = test.run(&["import", "whoop", &unread]);
     assert_eq!(output.code, 1, "{}", output.all_output());
     assert!(
-        output.stderr.contains("nothing was taken in: none of the rows can be used"),
+        output.stderr.contains("nothing was imported: none of the rows can be used"),
         "{}",
         output.stderr
     );

@@ -141,7 +141,7 @@ fn the_skill_is_installed_as_files_and_undone() {
     test.succeed(&["clients", "import", "--undo"]);
     let root = std::path::Path::new(&folder).parent().unwrap();
     assert!(!root.exists(), "{}", root.display());
-    // A file that somebody else wrote stays.
+    // A file that another program wrote stays.
     fs::create_dir_all(root).unwrap();
     fs::write(&folder, "mine").unwrap();
     let refused = test.run(&["clients", "install", "claude-code", "--skill"]);

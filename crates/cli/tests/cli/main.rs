@@ -58,6 +58,7 @@ mod servers;
 mod service;
 mod sign_in;
 mod sign_in_elicitation;
+mod sign_in_prompt;
 mod simulate;
 mod special_files;
 mod started_programs;

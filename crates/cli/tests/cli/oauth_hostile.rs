@@ -10,7 +10,7 @@ use crate::cli_test::CliTest;
 use crate::gate::eventually;
 use crate::http::{self, Answer};
 use crate::oauth_server::{CHALLENGE, FORM, Owner, REDIRECT, VERIFIER, form};
-use crate::sign_in::waiting;
+use crate::sign_in_prompt::prompted;
 
 /// The rows so far contain these words.
 fn recorded(test: &CliTest, words: &str) {
@@ -273,7 +273,7 @@ fn an_answer_of_another_issuer_is_refused_at_the_callback() {
         if let Some(iss) = iss {
             server.change(|behaviour| behaviour.iss = iss);
         }
-        let waiting = waiting(&test, &["server", "sign-in", "s", "--no-browser"]);
+        let waiting = prompted(&test, &["server", "sign-in", "s", "--no-browser"]);
         let back = server.consent(&waiting.url).unwrap();
         assert_eq!(http::get(&back).status, 400);
         let ended = waiting.ended();

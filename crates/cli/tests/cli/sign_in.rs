@@ -2,9 +2,9 @@
 //! pasted, calls with a token, races, kills, and what the owner is told.
 #![allow(clippy::print_stdout, reason = "the figures of a promise are for people")]
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::Write as _;
 use std::net::TcpListener;
-use std::process::{Child, ChildStderr, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use sandbox::protected_server::{Behaviour, ProtectedServer};
@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use crate::cli_test::{CliTest, CommandOutput, Up, files_below};
 use crate::gate::eventually;
 use crate::http;
+use crate::sign_in_prompt::prompted;
 
 const ALLOW_ALL: &str = r#"{ "version": "1", "default": "allow" }"#;
 
@@ -31,54 +32,13 @@ fn signed_in(behaviour: Behaviour) -> (CliTest, ProtectedServer) {
 
 /// Signs in with a pasted redirect.
 pub(crate) fn sign_in(test: &CliTest, server: &ProtectedServer, more: &[&str]) -> CommandOutput {
-    let mut waiting = waiting(test, &[&["server", "sign-in", "s", "--paste"], more].concat());
+    let mut waiting = prompted(test, &[&["server", "sign-in", "s", "--paste"], more].concat());
     let back = server.consent(&waiting.url).expect("a complete request");
     let mut stdin = waiting.child.stdin.take().unwrap();
     writeln!(stdin, "{back}").unwrap();
     let output = waiting.ended();
     assert_eq!(output.code, 0, "{}", output.all_output());
     output
-}
-
-/// A `sign-in` that waits for its redirect, and the address it shows.
-pub(crate) struct Waiting {
-    child: Child,
-    talk: BufReader<ChildStderr>,
-    pub(crate) url: String,
-    heard: String,
-}
-
-#[expect(
-    clippy::zombie_processes,
-    reason = "who is handed the child waits for it; a failed read ends the test"
-)]
-pub(crate) fn waiting(test: &CliTest, arguments: &[&str]) -> Waiting {
-    let mut command = test.command(arguments);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    let mut talk = BufReader::new(child.stderr.take().unwrap());
-    let (mut url, mut heard) = (String::new(), String::new());
-    loop {
-        let mut line = String::new();
-        assert_ne!(talk.read_line(&mut line).unwrap(), 0, "{heard}");
-        heard += &line;
-        if line.contains("/authorize?") {
-            line.trim().clone_into(&mut url);
-        }
-        if line.contains("paste the whole address") {
-            return Waiting { child, talk, url, heard };
-        }
-    }
-}
-
-impl Waiting {
-    pub(crate) fn ended(mut self) -> CommandOutput {
-        drop(self.child.stdin.take());
-        self.talk.read_to_string(&mut self.heard).unwrap();
-        let output = self.child.wait_with_output().unwrap();
-        let stdout = String::from_utf8(output.stdout).unwrap();
-        CommandOutput { code: output.status.code().unwrap_or(-1), stdout, stderr: self.heard }
-    }
 }
 
 /// A grant on the server that may call everything.
@@ -168,7 +128,7 @@ fn the_known_servers_are_listed_with_the_client_that_they_take() {
 fn a_running_gate_takes_the_redirect_once_at_its_own_port() {
     let (test, server) = set_up(Behaviour::default());
     let up = test.up(&[]);
-    let waiting = waiting(&test, &["server", "sign-in", "s", "--no-browser"]);
+    let waiting = prompted(&test, &["server", "sign-in", "s", "--no-browser"]);
     let back = server.consent(&waiting.url).unwrap();
     let base = up.url().trim_end_matches("/mcp").to_owned();
     assert!(back.starts_with(&format!("{base}/oauth/callback?")), "{back}");
@@ -196,7 +156,7 @@ fn a_running_gate_takes_the_redirect_once_at_its_own_port() {
 fn without_a_gate_the_command_listens_itself() {
     let (test, server) = set_up(Behaviour::default());
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
-    let waiting = waiting(&test, &["server", "sign-in", "s", "--no-browser", "--port", &port]);
+    let waiting = prompted(&test, &["server", "sign-in", "s", "--no-browser", "--port", &port]);
     let back = server.consent(&waiting.url).unwrap();
     let wrong = back.replace("state=", "state=x");
     assert_eq!(http::get(&wrong).status, 404);

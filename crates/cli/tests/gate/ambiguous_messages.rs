@@ -26,7 +26,7 @@ fn rules() -> Value {
         "default": "deny",
         "tools": {
             "pay": { "deny_if": [over("args.amount"), over("args.order.amount"), to] },
-            "other": {},
+            "other": { "redact": ["private"] },
             "secret": { "action": "deny" },
         },
         "prompts": { "hello": { "action": "allow" } },

@@ -120,7 +120,7 @@ fn problem(code: i64) -> Problem {
         ),
         -400 => (
             Code::InvalidArgument,
-            "Bilibili did not understand the request",
+            "Bilibili rejected the request as invalid",
             "check the arguments against the tool's description",
         ),
         _ => return unreadable(),

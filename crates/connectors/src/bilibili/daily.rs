@@ -1,20 +1,20 @@
 //! Bilibili's metrics by day, from the watch history.
 
-use insights::{Better, Metric, Unit};
+use insights::Unit;
 use serde_json::{Map, Value};
 
-use crate::daily_metrics::{DayPart, DayValue, EntryMetric, EntrySource, Metrics, number};
+use crate::daily_metrics::{DayPart, EntryMetric, EntrySource, Metrics, number};
 
 pub(super) const METRICS: Metrics = Metrics::Entries(&[
-    row("watching", "Watching", DayPart::Whole),
-    row("late_watching", "Watching from 22:00 to 04:00", DayPart::Late),
+    EntryMetric::sum("watching", "Watching", Unit::Minutes, HISTORY, DayPart::Whole),
+    EntryMetric::sum(
+        "late_watching",
+        "Watching from 22:00 to 04:00",
+        Unit::Minutes,
+        HISTORY,
+        DayPart::Late,
+    ),
 ]);
-
-const fn row(name: &'static str, title: &'static str, part: DayPart) -> EntryMetric {
-    let metric =
-        Metric { name, title, unit: Unit::Minutes, better: Better::Neither, is_log: false };
-    EntryMetric { metric, reading: DayValue::Sum { sources: HISTORY, part } }
-}
 
 const HISTORY: &[EntrySource] = &[EntrySource { kind: "history", amount: watched }];
 

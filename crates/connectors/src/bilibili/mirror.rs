@@ -54,7 +54,7 @@ const HISTORY: List = List {
         Some(format!("{} {business} {}", number(item, "/view_at")?, number(item, "/history/oid")?))
     },
     at: "/at",
-    stamp: Stamp::Said,
+    stamp: Stamp::FromItem,
     parent: None,
     flat: |item| {
         columns([
@@ -74,7 +74,7 @@ const FOLDERS: List = List {
     kind: "favorite_folders",
     id: |item| number(item, "/id"),
     at: "/at",
-    stamp: Stamp::Seen,
+    stamp: Stamp::FirstSeen,
     parent: None,
     flat: |item| {
         columns([
@@ -89,7 +89,7 @@ const TO_VIEW: List = List {
     kind: "to_view",
     id: |item| number(item, "/aid"),
     at: "/at",
-    stamp: Stamp::Said,
+    stamp: Stamp::FromItem,
     parent: None,
     flat: |item| {
         columns([
@@ -108,7 +108,7 @@ const FOLLOWINGS: List = List {
     kind: "followings",
     id: |item| number(item, "/mid"),
     at: "/at",
-    stamp: Stamp::Seen,
+    stamp: Stamp::FirstSeen,
     parent: None,
     flat: |item| {
         columns([

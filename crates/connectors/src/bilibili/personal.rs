@@ -13,7 +13,7 @@ pub(super) const PERSONAL: Personal = Personal {
     ],
     about: "Bilibili: credentials, search, video",
     commands: &[
-        PersonalCommand::credentials("Try the cookies for real"),
+        PersonalCommand::credentials("Check the cookies with the service"),
         PersonalCommand::tool(
             "search",
             "Bilibili offers no search to programs; says so",

@@ -154,8 +154,8 @@ pub(super) async fn video(
     call: ToolCall<'_>,
     args: BilibiliVideoArgs,
 ) -> Result<Json<BilibiliVideo>, Problem> {
-    let said = args.bvid.as_str();
-    let address = said.split(['?', '#']).next().unwrap_or(said).trim_end_matches('/');
+    let given = args.bvid.as_str();
+    let address = given.split(['?', '#']).next().unwrap_or(given).trim_end_matches('/');
     let bvid = address.rsplit('/').next().unwrap_or(address);
     if !is_id(bvid) || !bvid.starts_with("BV") {
         let expected = "the id of a video, such as BV1xx411c7mD, or its address";

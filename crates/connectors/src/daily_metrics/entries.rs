@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use insights::{Day, Metric, Series};
+use insights::{Better, Day, Metric, Series, Unit};
 use serde_json::{Map, Value};
 use store::records::{Records, RecordsError, Window};
 
@@ -22,6 +22,20 @@ const READINGS_APART_US_MAX: i64 = 8 * 3_600 * 1_000_000;
 pub struct EntryMetric {
     pub metric: Metric,
     pub(crate) reading: DayValue,
+}
+
+impl EntryMetric {
+    /// A metric that adds up what the entries of a day add. Neither direction of it is better.
+    pub(crate) const fn sum(
+        name: &'static str,
+        title: &'static str,
+        unit: Unit,
+        sources: &'static [EntrySource],
+        part: DayPart,
+    ) -> EntryMetric {
+        let metric = Metric { name, title, unit, better: Better::Neither, is_log: false };
+        EntryMetric { metric, reading: DayValue::Sum { sources, part } }
+    }
 }
 
 /// How the value of a day is computed.
@@ -62,7 +76,7 @@ pub(crate) fn milliseconds(columns: &Map<String, Value>, name: &str) -> Option<f
 }
 
 /// What is loaded.
-pub(super) struct Asked {
+pub(super) struct MetricsQuery {
     pub(super) service: &'static str,
     pub(super) now_us: i64,
     pub(super) days: Option<i32>,
@@ -74,7 +88,7 @@ type Entry = (i64, Map<String, Value>);
 
 pub(super) fn load<'a>(
     records: &Records,
-    asked: &Asked,
+    query: &MetricsQuery,
     zone: &OwnersZone,
     rows: impl Iterator<Item = &'a EntryMetric>,
 ) -> Result<BTreeMap<&'static str, Series>, RecordsError> {
@@ -83,7 +97,7 @@ pub(super) fn load<'a>(
     for row in rows {
         for kind in row.reading.kinds() {
             if !read.contains_key(kind) {
-                read.insert(kind, entries(records, asked, kind)?);
+                read.insert(kind, entries(records, query, kind)?);
             }
         }
         let of = |kind: &str| read.get(kind).map(Vec::as_slice).unwrap_or_default();
@@ -92,7 +106,7 @@ pub(super) fn load<'a>(
             DayValue::Growth { kind, total } => growth(of(kind), *total, zone),
         };
         // Today is not over.
-        found.insert(row.metric.name, series.between(Day::from_number(0), asked.today.plus(-1)));
+        found.insert(row.metric.name, series.between(Day::from_number(0), query.today.plus(-1)));
     }
     Ok(found)
 }
@@ -106,10 +120,14 @@ impl DayValue {
     }
 }
 
-fn entries(records: &Records, asked: &Asked, kind: &str) -> Result<Vec<Entry>, RecordsError> {
-    let from_us = asked.days.map(|days| asked.now_us - (i64::from(days) + 1) * DAY_US);
+fn entries(
+    records: &Records,
+    query: &MetricsQuery,
+    kind: &str,
+) -> Result<Vec<Entry>, RecordsError> {
+    let from_us = query.days.map(|days| query.now_us - (i64::from(days) + 1) * DAY_US);
     let window = Window { from_us, ..Window::default() };
-    let rows = records.window_timed(asked.service, kind, &window)?;
+    let rows = records.window_timed(query.service, kind, &window)?;
     let entry = |(at_us, flat): (i64, String)| Some((at_us, serde_json::from_str(&flat).ok()?));
     let mut entries: Vec<Entry> = rows.into_iter().filter_map(entry).collect();
     entries.sort_by_key(|(at_us, _)| *at_us);

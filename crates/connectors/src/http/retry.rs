@@ -57,7 +57,7 @@ impl Retry {
         let doubled = self.first_wait_ms.saturating_mul(1 << nth);
         *count += 1;
         let usual = Duration::from_millis(doubled.min(self.wait_ms_max));
-        let asked = outcome.as_ref().ok().and_then(Reply::wait_asked);
+        let asked = outcome.as_ref().ok().and_then(Reply::retry_after);
         let pause = match outcome {
             Ok(reply) if reply.status == 429 => asked.unwrap_or(Duration::from_secs(1 << nth)),
             Ok(reply) if reply.headers.contains_key("retry-after") => asked.unwrap_or(usual),

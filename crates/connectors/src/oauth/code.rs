@@ -93,8 +93,8 @@ impl Attempt {
         let SignIn::Code { authorize, .. } = &account.sign_in else {
             return Err(SignInError::Redirect(redirect.text));
         };
-        let state = words(random, STATE_BYTES)?;
-        let verifier = words(random, VERIFIER_BYTES)?;
+        let state = random_text(random, STATE_BYTES)?;
+        let verifier = random_text(random, VERIFIER_BYTES)?;
         let challenge = oauth::pkce::challenge(verifier.expose());
         let mut url = settings.oauth_base.join(authorize);
         url.query_pairs_mut()
@@ -156,7 +156,7 @@ impl Attempt {
     }
 }
 
-fn words(random: &Random, bytes: usize) -> Result<Secret, RandomError> {
+fn random_text(random: &Random, bytes: usize) -> Result<Secret, RandomError> {
     let mut raw = vec![0; bytes];
     random.fill(&mut raw)?;
     Ok(Secret::new(URL_SAFE_NO_PAD.encode(raw)))

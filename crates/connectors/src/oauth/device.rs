@@ -47,7 +47,7 @@ impl DeviceCode {
             return Err(refusal.unwrap_or(TokenRefusal::Status { status: reply.status }).into());
         }
         let object: Map<String, Value> = serde_json::from_slice(&reply.body)
-            .map_err(|_| TokenRefusal::Malformed("it is no JSON object"))?;
+            .map_err(|_| TokenRefusal::Malformed("it is not a JSON object"))?;
         DeviceCode::read(&object)
     }
 

@@ -142,7 +142,7 @@ fn answer<T>(
         Ok(back) if request.method() == Method::GET && redirect.is_at(&back) => read(&back),
         _ => Err(SignInError::NotOurs),
     };
-    let (status, words) = match &outcome {
+    let (status, message) = match &outcome {
         Ok(_) => (StatusCode::OK, "You are back. tollgate has what it needs; close this window."),
         Err(SignInError::NotOurs) => (StatusCode::NOT_FOUND, "Nothing here."),
         Err(_) => (StatusCode::BAD_REQUEST, "That did not work. The terminal says why."),
@@ -151,12 +151,12 @@ fn answer<T>(
         // Only the first redirect counts.
         let _ = found.try_send(outcome);
     }
-    page(status, words)
+    page(status, message)
 }
 
-fn page(status: StatusCode, words: &str) -> Response<Full<Bytes>> {
+fn page(status: StatusCode, message: &str) -> Response<Full<Bytes>> {
     let html = format!(
-        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>tollgate</title><p>{words}</p></html>\n"
+        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>tollgate</title><p>{message}</p></html>\n"
     );
     let mut response = Response::new(Full::new(Bytes::from(html)));
     *response.status_mut() = status;

@@ -42,10 +42,10 @@ pub enum TokenRefusal {
 impl TokenRefusal {
     /// Has the login ended, by one of the service's error codes for that? The codes of a failing
     /// service (5xx) do not count.
-    pub fn is_dead(&self, words: &[&str]) -> bool {
+    pub fn is_dead(&self, codes: &[&str]) -> bool {
         match self {
             TokenRefusal::Refused { status, code } => {
-                *status < 500 && *status != 429 && words.contains(&code.as_str())
+                *status < 500 && *status != 429 && codes.contains(&code.as_str())
             }
             _ => false,
         }
@@ -93,7 +93,7 @@ pub fn read(reply: &Reply) -> Result<Tokens, TokenRefusal> {
     if !reply.is_success() {
         return Err(TokenRefusal::Status { status: reply.status });
     }
-    Tokens::read(object.ok_or(TokenRefusal::Malformed("it is no JSON object"))?)
+    Tokens::read(object.ok_or(TokenRefusal::Malformed("it is not a JSON object"))?)
 }
 
 /// The error code, if it is a single word: any other text may quote our request.
@@ -125,8 +125,8 @@ impl Tokens {
             }
         }
         let scopes = text("scope").map(|scope| {
-            let words = scope.split([' ', ',']).filter(|word| !word.is_empty());
-            words.map(str::to_owned).collect()
+            let scopes = scope.split([' ', ',']).filter(|word| !word.is_empty());
+            scopes.map(str::to_owned).collect()
         });
         Ok(Tokens {
             access: Secret::new(access),

@@ -13,7 +13,7 @@ const SECONDS_MAX: i64 = 3600;
 const REASON_BYTES_MAX: usize = 1000;
 
 #[derive(Deserialize, JsonSchema)]
-pub(super) struct ListArgs {
+pub(super) struct ApprovalListArgs {
     /// Also those that were decided or ended within the last hour.
     #[serde(default)]
     all: bool,
@@ -105,7 +105,10 @@ pub(super) struct Decided {
     void: Option<String>,
 }
 
-pub(super) fn list(operator: &Operator<'_>, args: &ListArgs) -> Result<ApprovalList, Refusal> {
+pub(super) fn list(
+    operator: &Operator<'_>,
+    args: &ApprovalListArgs,
+) -> Result<ApprovalList, Refusal> {
     let time = operator.ledger_time();
     let mut approvals = operator.approvals()?;
     approvals.retain(|approval| {
@@ -146,13 +149,13 @@ pub(super) fn approve(operator: &Operator<'_>, args: &ApproveArgs) -> Result<Dec
 }
 
 pub(super) fn deny(operator: &Operator<'_>, args: &DenyArgs) -> Result<Decided, Refusal> {
-    let words = args.reason.trim().to_owned();
-    if words.is_empty() || words.len() > REASON_BYTES_MAX {
+    let message = args.reason.trim().to_owned();
+    if message.is_empty() || message.len() > REASON_BYTES_MAX {
         return Err(Refusal::invalid(format!(
             "`reason` is a text of 1 to {REASON_BYTES_MAX} bytes"
         )));
     }
-    operator.decide(&args.id, &Answer::Deny { words })
+    operator.decide(&args.id, &Answer::Deny { words: message })
 }
 
 impl Operator<'_> {
@@ -192,9 +195,9 @@ impl Operator<'_> {
         let decided = self.gate.ledger.decide_approval(id, answer, &self.actor());
         let decided = decided.map_err(|error| {
             // The hint is a command of the owner.
-            let words = error.to_string();
-            let words = words.lines().next().unwrap_or_default().to_owned();
-            Refusal::new("not_decided", words)
+            let message = error.to_string();
+            let message = message.lines().next().unwrap_or_default().to_owned();
+            Refusal::new("not_decided", message)
         })?;
         let time = self.ledger_time();
         let parked = self.parked(&decided);

@@ -12,7 +12,7 @@ const ENTRIES_MAX: usize = 100;
 const SEARCHED_ROWS_MAX: u64 = 20_000;
 
 #[derive(Deserialize, JsonSchema)]
-pub(super) struct SearchArgs {
+pub(super) struct AuditSearchArgs {
     /// Only this grant.
     grant: Option<String>,
     /// Only this server.
@@ -58,7 +58,7 @@ pub(super) struct One {
     entry: Map<String, Value>,
 }
 
-pub(super) fn search(operator: &Operator<'_>, args: &SearchArgs) -> Result<Found, Refusal> {
+pub(super) fn search(operator: &Operator<'_>, args: &AuditSearchArgs) -> Result<Found, Refusal> {
     let log = operator.gate.audit().map_err(Refusal::unavailable)?;
     let newest = match args.before.map(u64::try_from) {
         Some(Ok(before)) => before.saturating_sub(1),

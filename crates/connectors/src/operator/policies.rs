@@ -9,9 +9,7 @@ use store::registry::{PolicyText, Target};
 use store::tool_class;
 
 use super::{Operator, Refusal};
-
-#[derive(Deserialize, JsonSchema)]
-pub(super) struct NoArgs {}
+use crate::arguments::NoArgs;
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct NameArgs {
@@ -28,7 +26,7 @@ pub(super) struct SimulateArgs {
     /// The server of the call.
     server: Option<String>,
     #[serde(default)]
-    kind: Kind,
+    kind: SubjectKind,
     /// The tool, URI, prompt or skill.
     name: String,
     /// The arguments of the call.
@@ -38,7 +36,7 @@ pub(super) struct SimulateArgs {
 
 #[derive(Clone, Copy, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum Kind {
+enum SubjectKind {
     #[default]
     Tool,
     Resource,
@@ -104,17 +102,17 @@ pub(super) fn simulate(operator: &Operator<'_>, args: &SimulateArgs) -> Result<S
     let (label, policy) = operator.policy_for(args)?;
     let text = Value::Object(args.arguments.clone()).to_string();
     let doc = Doc::read(text.as_bytes(), &Bounds::MESSAGE)
-        .map_err(|refused| Refusal::invalid(format!("`arguments`: {}", refused.words)))?;
+        .map_err(|refused| Refusal::invalid(format!("`arguments`: {}", refused.message)))?;
     let class = match (args.kind, args.server.as_deref()) {
-        (Kind::Tool, Some(server)) => operator.class(server, &args.name),
+        (SubjectKind::Tool, Some(server)) => operator.class(server, &args.name),
         _ => None,
     };
     let call = Call {
         subject: match args.kind {
-            Kind::Tool => Subject::Tool(&args.name),
-            Kind::Resource => Subject::Resource(&args.name),
-            Kind::Prompt => Subject::Prompt(&args.name),
-            Kind::Skill => Subject::Skill(&args.name),
+            SubjectKind::Tool => Subject::Tool(&args.name),
+            SubjectKind::Resource => Subject::Resource(&args.name),
+            SubjectKind::Prompt => Subject::Prompt(&args.name),
+            SubjectKind::Skill => Subject::Skill(&args.name),
         },
         args: Some(doc.root()),
         params: None,
@@ -132,8 +130,8 @@ pub(super) fn simulate(operator: &Operator<'_>, args: &SimulateArgs) -> Result<S
                 .as_deref()
                 .is_some_and(|server| crate::aggregates(server, &args.name)),
             definition: match args.kind {
-                Kind::Tool | Kind::Skill => Definition::Unchanged,
-                Kind::Resource | Kind::Prompt => Definition::Unknown,
+                SubjectKind::Tool | SubjectKind::Skill => Definition::Unchanged,
+                SubjectKind::Resource | SubjectKind::Prompt => Definition::Unknown,
             },
         },
         time: operator.gate.local_time(),

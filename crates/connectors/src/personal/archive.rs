@@ -224,7 +224,7 @@ fn read(
         let mut reader = meter.reader(reader);
         let done = take(&mut OpenFile { name: &entry.name, reader: &mut reader, meter });
         match (done, meter.hit()) {
-            (Err(Stop::File(_)), Some(hit)) => Err(Stop::File(hit.words().to_owned())),
+            (Err(Stop::File(_)), Some(hit)) => Err(Stop::File(hit.message().to_owned())),
             (done, _) => done,
         }
     });

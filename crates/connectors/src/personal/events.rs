@@ -130,6 +130,6 @@ fn chosen(
         .ok_or_else(|| invalid(format!("unknown resource; there are {}", kinds.join(", "))))
 }
 
-fn invalid(words: String) -> ResourceError {
-    ResourceError { code: "invalid_argument", words }
+fn invalid(message: String) -> ResourceError {
+    ResourceError { code: "invalid_argument", message }
 }

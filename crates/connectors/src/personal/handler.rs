@@ -63,7 +63,7 @@ fn answer(reply: impl ToolOutput) -> Answer {
     let (text, output) = reply.into_parts();
     let value = truncate::fit(serde_json::to_value(output).unwrap_or_default());
     match text {
-        Some(text) => Answer::Said { text, value },
+        Some(text) => Answer::Text { text, value },
         None => Answer::Found(value),
     }
 }

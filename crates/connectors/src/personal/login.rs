@@ -107,12 +107,12 @@ pub(crate) struct Refreshed {
 pub struct SignIns(Mutex<HashMap<&'static str, Begun>>);
 
 struct Begun {
-    way: Way,
+    started: PendingStep,
     account: accounts::Account,
     settings: ServiceSettings,
 }
 
-enum Way {
+enum PendingStep {
     Code(Attempt),
     Device(DeviceCode),
 }
@@ -156,7 +156,7 @@ pub(crate) async fn setup_by_code(
             service.name
         ),
     };
-    call.ctx.state::<SignIns>().put(service, prepared.begun(Way::Code(attempt)));
+    call.ctx.state::<SignIns>().put(service, prepared.begun(PendingStep::Code(attempt)));
     Ok(Json(setup))
 }
 
@@ -179,7 +179,7 @@ pub(crate) async fn setup_by_device(
         expires_in: code.expires().as_secs(),
         next_tool: next,
     };
-    call.ctx.state::<SignIns>().put(service, prepared.begun(Way::Device(code)));
+    call.ctx.state::<SignIns>().put(service, prepared.begun(PendingStep::Device(code)));
     Ok(Json(setup))
 }
 
@@ -193,15 +193,15 @@ struct Prepared {
 }
 
 impl Prepared {
-    fn begun(self, way: Way) -> Begun {
-        Begun { way, account: self.fresh, settings: self.settings }
+    fn begun(self, started: PendingStep) -> Begun {
+        Begun { started, account: self.fresh, settings: self.settings }
     }
 }
 
 fn prepare(
     ctx: &ConnectorContext,
     service: &'static Service,
-    said: Option<String>,
+    given: Option<String>,
 ) -> Result<Prepared, Problem> {
     let (account, settings) = known(ctx, service)?;
     if let Some(refusal) = ctx.http.refusal_elsewhere(&settings.oauth_base) {
@@ -214,7 +214,7 @@ fn prepare(
     // Agents send an id because older servers required one. Only the owner's application has a
     // known secret, so it is always used.
     let configured = settings.client_id.clone();
-    fresh.client_id = configured.or_else(|| before.as_ref()?.client_id.clone()).or(said);
+    fresh.client_id = configured.or_else(|| before.as_ref()?.client_id.clone()).or(given);
     if let Some(before) = before {
         if fresh.client_id == before.client_id {
             fresh.client_secret = before.client_secret;
@@ -248,8 +248,8 @@ pub(crate) async fn complete(
     };
     let grant = Grant::new(account, &begun.settings, &begun.account)
         .map_err(|_| no_client(service, account))?;
-    let tokens = match &mut begun.way {
-        Way::Code(attempt) => {
+    let tokens = match &mut begun.started {
+        PendingStep::Code(attempt) => {
             let code = match code(attempt, service, authorization_code) {
                 Ok(code) => code,
                 Err(problem) => {
@@ -259,7 +259,7 @@ pub(crate) async fn complete(
             };
             attempt.exchange(&call.ctx.http, &grant, &code).await.map(Some)
         }
-        Way::Device(code) => code.tokens_within(WAIT_MAX, &call.ctx.http, &grant).await,
+        PendingStep::Device(code) => code.tokens_within(WAIT_MAX, &call.ctx.http, &grant).await,
     };
     let Some(tokens) = tokens.map_err(|error| sign_in_problem(service, &error))? else {
         call.ctx.state::<SignIns>().put(service, begun);
@@ -285,16 +285,16 @@ pub(crate) async fn complete(
 }
 
 /// The code alone, or the whole redirect URL.
-fn code(attempt: &Attempt, service: &Service, said: Option<&str>) -> Result<Secret, Problem> {
+fn code(attempt: &Attempt, service: &Service, given: Option<&str>) -> Result<Secret, Problem> {
     const NAME: &str = "authorization_code";
     let wrong = |expected: &str| BadArgument::new(NAME, expected).problem(service.name);
-    let said = said.ok_or_else(|| BadArgument::missing(NAME).problem(service.name))?;
-    match Url::parse(said) {
+    let given = given.ok_or_else(|| BadArgument::missing(NAME).problem(service.name))?;
+    match Url::parse(given) {
         Ok(back) if back.has_host() => attempt
             .code_from(&back)
             .map_err(|_| wrong("the address this sign-in ended at, with its code")),
-        _ if said.len() <= 4096 && said.bytes().all(|byte| byte.is_ascii_graphic()) => {
-            Ok(Secret::new(said))
+        _ if given.len() <= 4096 && given.bytes().all(|byte| byte.is_ascii_graphic()) => {
+            Ok(Secret::new(given))
         }
         _ => Err(wrong("the code or the whole address the browser ended at")),
     }
@@ -374,8 +374,8 @@ fn sign_in_problem(service: &Service, error: &SignInError) -> Problem {
     {
         return problem;
     }
-    let words = error.to_string();
-    let message = words.lines().next().unwrap_or_default().to_owned();
+    let text = error.to_string();
+    let message = text.lines().next().unwrap_or_default().to_owned();
     let hint = format!("start again, or run `tollgate connect {}` in a terminal", service.name);
     let code = match error {
         SignInError::Redirect(_) | SignInError::NotOurs => Code::InvalidArgument,

@@ -39,9 +39,9 @@ pub(crate) struct List {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stamp {
     /// The entry's own time; entries without one are left out.
-    Said,
+    FromItem,
     /// The time of the sync: the service has no time of change.
-    Seen,
+    FirstSeen,
 }
 
 /// When an entry that was removed upstream is deleted here.
@@ -91,7 +91,7 @@ where
         if is_same_place {
             return Err(ResourceError {
                 code: "upstream_error",
-                words: "the service repeats the same page".to_owned(),
+                message: "the service repeats the same page".to_owned(),
             });
         }
         next = page.next;
@@ -100,7 +100,7 @@ where
             note_whole(job, list)?;
             return newest(job, list);
         }
-        if written == 0 && !job.asked.full && is_nothing_missing(job, list, page.total)? {
+        if written == 0 && !job.request.full && is_nothing_missing(job, list, page.total)? {
             return newest(job, list);
         }
     }
@@ -223,8 +223,8 @@ impl ShapedEntry {
         let said = item.pointer(list.at).and_then(Value::as_str);
         let at_us = said.and_then(when::instant_us);
         let (updated, updated_us) = match (list.stamp, at_us, said) {
-            (Stamp::Said, Some(at_us), Some(said)) => (said.to_owned(), at_us),
-            (Stamp::Said, ..) if !is_archived => return None,
+            (Stamp::FromItem, Some(at_us), Some(said)) => (said.to_owned(), at_us),
+            (Stamp::FromItem, ..) if !is_archived => return None,
             _ => (when::utc_micros(now_us), now_us),
         };
         let parent = list.parent.and_then(|at| item.pointer(at)?.as_str().map(str::to_owned));
@@ -273,8 +273,8 @@ pub(crate) fn derived(lists: &[&List], kind: &str, raw: &str) -> Option<Derived>
 
 impl From<Problem> for ResourceError {
     fn from(problem: Problem) -> ResourceError {
-        let words = format!("{}; {}", problem.message, problem.hint);
-        ResourceError { code: problem.code.as_str(), words }
+        let message = format!("{}; {}", problem.message, problem.hint);
+        ResourceError { code: problem.code.as_str(), message }
     }
 }
 

@@ -77,11 +77,11 @@ pub(crate) fn usual(service: &Service, reply: &Reply) -> Problem {
             format!("{title} does not know that id"),
             "check the id; it may have been removed",
         ),
-        429 => limited(service, reply.wait_asked().map(|wait| wait.as_secs().max(1))),
+        429 => limited(service, reply.retry_after().map(|wait| wait.as_secs().max(1))),
         400..500 => Problem::new(
             Code::InvalidArgument,
             name,
-            format!("{title} did not understand the request"),
+            format!("{title} rejected the request as invalid"),
             "check the arguments against the tool's description",
         ),
         _ => unavailable(service),

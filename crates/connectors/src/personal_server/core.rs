@@ -212,7 +212,7 @@ async fn status(call: ToolCall<'_>, _: NoArgs) -> Result<Platforms, Problem> {
         let platform =
             Platform { title: service.title, state, next_step: next_step(service, state) };
         active += u32::from(matches!(state, PlatformState::Connected | PlatformState::PublicOnly));
-        lines.push(format!("{}: {}", service.title, words(&platform)));
+        lines.push(format!("{}: {}", service.title, message(&platform)));
         let platform = serde_json::to_value(platform).unwrap_or_default();
         platforms.insert(service.name.to_owned(), platform);
     }
@@ -228,7 +228,7 @@ fn next_step(service: &Service, state: PlatformState) -> Option<String> {
     }
 }
 
-fn words(platform: &Platform) -> String {
+fn message(platform: &Platform) -> String {
     let next = platform.next_step.as_deref().unwrap_or_default();
     match platform.state {
         PlatformState::Connected => "connected".to_owned(),

@@ -134,8 +134,8 @@ pub(crate) async fn relate_two(
     let days = days(args.days)?;
     for name in [&args.x, &args.y] {
         if !known().any(|(own, ..)| own == *name) {
-            let words = format!("`{name}` is no metric");
-            return Err(Problem::invalid(NAME, words, "list_daily_metrics names them"));
+            let message = format!("`{name}` is no metric");
+            return Err(Problem::invalid(NAME, message, "list_daily_metrics names them"));
         }
     }
     let found = load(call, Some(days), |name| name == args.x || name == args.y)?;
@@ -254,8 +254,8 @@ fn load(
     let now_us = call.ctx.clock.now().wall_us;
     AllMetrics::load(&call.ctx.records, now_us, days, wanted).map_err(|error| {
         tracing::warn!(%error, "could not read the mirror");
-        let words = "the mirror cannot be read";
-        Problem::new(Code::UpstreamError, NAME, words, "the owner can run `tollgate doctor`")
+        let message = "the mirror cannot be read";
+        Problem::new(Code::UpstreamError, NAME, message, "the owner can run `tollgate doctor`")
     })
 }
 
@@ -269,6 +269,6 @@ fn days(value: Option<i64>) -> Result<i32, Problem> {
     }
 }
 
-fn invalid(words: &str) -> Problem {
-    Problem::invalid(NAME, words, "call again with another value")
+fn invalid(message: &str) -> Problem {
+    Problem::invalid(NAME, message, "call again with another value")
 }

@@ -152,8 +152,8 @@ fn permalink(cells: &Cells<'_>) -> Option<String> {
 
 /// From its column, or from the URL.
 fn subreddit_of(cells: &Cells<'_>) -> Option<String> {
-    let said = cells.get("subreddit").map(str::to_owned);
-    said.or_else(|| {
+    let given = cells.get("subreddit").map(str::to_owned);
+    given.or_else(|| {
         let (_, after) = cells.get("permalink")?.split_once("/r/")?;
         after.split('/').next().map(str::to_owned)
     })

@@ -97,7 +97,7 @@ impl ListingPath {
 
 /// The output of one listing. The name of the items differs.
 pub(super) trait Listing: Serialize + JsonSchema {
-    const PLACE: ListingPath;
+    const LISTING: ListingPath;
 
     fn new(things: Vec<Thing>, after: Option<String>) -> Self;
 }
@@ -113,7 +113,7 @@ macro_rules! listings {
         }
 
         impl Listing for $name {
-            const PLACE: ListingPath = $place;
+            const LISTING: ListingPath = $place;
 
             fn new($key: Vec<Thing>, after: Option<String>) -> $name {
                 $name { status: Success, count: $key.len(), $key, after }
@@ -207,11 +207,11 @@ async fn page<L: Listing>(
         query.push(("after", after));
     }
     query.extend(wanted.sort.map(|sort| ("sort", sort.as_str())));
-    let listing = match L::PLACE {
-        ListingPath::At(path) => api::read(ctx, path, &query, L::PLACE.scope()).await?,
+    let listing = match L::LISTING {
+        ListingPath::At(path) => api::read(ctx, path, &query, L::LISTING.scope()).await?,
         ListingPath::Of(part) => {
             let name = whose(ctx, wanted.username).await?;
-            api::read(ctx, &["user", &name, part], &query, L::PLACE.scope()).await?
+            api::read(ctx, &["user", &name, part], &query, L::LISTING.scope()).await?
         }
     };
     if listing.pointer("/data/children").is_none_or(|children| !children.is_array()) {
@@ -221,8 +221,8 @@ async fn page<L: Listing>(
 }
 
 async fn whose(ctx: &ConnectorContext, username: Option<&str>) -> Result<String, Problem> {
-    let Some(said) = username else { return api::own_name(ctx).await };
-    let name = said.trim_start_matches('/').trim_start_matches("u/");
+    let Some(given) = username else { return api::own_name(ctx).await };
+    let name = given.trim_start_matches('/').trim_start_matches("u/");
     let is_name = |name: &str| {
         (1..=32).contains(&name.len())
             && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))

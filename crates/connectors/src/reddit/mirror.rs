@@ -52,7 +52,7 @@ const fn list(kind: &'static str) -> List {
         id: |thing| text_at(thing, "/name"),
         at: "/created_at",
         // The creation time is not the time of saving, voting or editing.
-        stamp: Stamp::Seen,
+        stamp: Stamp::FirstSeen,
         parent: None,
         flat,
         forgets: SURELY_WHOLE,
@@ -70,7 +70,7 @@ pub(super) const SUBREDDITS: List = List {
     // The archive has only their names.
     id: |thing| text_at(thing, "/display_name").map(|name| name.to_lowercase()),
     at: "/created_at",
-    stamp: Stamp::Seen,
+    stamp: Stamp::FirstSeen,
     parent: None,
     flat: |thing| {
         columns([
@@ -86,7 +86,7 @@ pub(super) const MESSAGES: List = List {
     kind: "messages",
     id: |thing| text_at(thing, "/name"),
     at: "/created_at",
-    stamp: Stamp::Seen,
+    stamp: Stamp::FirstSeen,
     parent: None,
     flat: |thing| {
         columns([

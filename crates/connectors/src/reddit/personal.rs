@@ -7,7 +7,7 @@ pub(super) const PERSONAL: Personal = Personal {
     safe_tools: &["test_reddit_credentials", "get_reddit_config"],
     about: "Reddit: credentials, token-status, subreddits",
     commands: &[
-        PersonalCommand::credentials("Try the login for real"),
+        PersonalCommand::credentials("Check the login with the service"),
         PersonalCommand::tool(
             "token-status",
             "Status of the login",

@@ -35,20 +35,22 @@ pub(super) async fn run(
     let stale = stale.map(digest);
     let name = key.file_name();
     let Some(helper) = &logins.helper else { return here(logins, &name, stale).await };
-    let outage =
-        |words: &str| LoginError::Outage { server: key.server.clone(), words: words.to_owned() };
+    let outage = |message: &str| LoginError::Outage {
+        server: key.server.clone(),
+        message: message.to_owned(),
+    };
     match helper.run(&format!("{HELPER_PREFIX}{name}"), Vec::new(), stale.as_deref()).await {
         HelperOutcome::NotRun => here(logins, &name, stale).await,
-        HelperOutcome::Failed(words) => Err(outage(&words)),
+        HelperOutcome::Failed(message) => Err(outage(&message)),
         HelperOutcome::Report(report) => match report.ended {
             RefreshOutcome::Refreshed => Ok(FetchedBy::ThisRequest),
             RefreshOutcome::AlreadyFresh => Ok(FetchedBy::AnotherProcess),
             RefreshOutcome::NotConnected => Err(not_signed_in(&key.server)),
             RefreshOutcome::Dead => {
-                Err(LoginError::Ended { server: key.server.clone(), words: report.words })
+                Err(LoginError::Ended { server: key.server.clone(), message: report.message })
             }
             RefreshOutcome::Outage | RefreshOutcome::UnknownClient | RefreshOutcome::CouldNot => {
-                Err(outage(&report.words))
+                Err(outage(&report.message))
             }
         },
     }
@@ -59,15 +61,15 @@ pub const HELPER_PREFIX: &str = "server:";
 
 /// The helper's side: one refresh of the login with this file name.
 pub async fn serve(logins: &ServerLogins, name: &str, stale: Option<String>) -> RefreshReport {
-    let (ended, words) = match here(logins, name, stale).await {
+    let (ended, message) = match here(logins, name, stale).await {
         Ok(FetchedBy::ThisRequest) => (RefreshOutcome::Refreshed, String::new()),
         Ok(FetchedBy::AnotherProcess) => (RefreshOutcome::AlreadyFresh, String::new()),
         Err(LoginError::NotSignedIn { .. }) => (RefreshOutcome::NotConnected, String::new()),
-        Err(LoginError::Ended { words, .. }) => (RefreshOutcome::Dead, words),
-        Err(LoginError::Outage { words, .. }) => (RefreshOutcome::Outage, words),
+        Err(LoginError::Ended { message, .. }) => (RefreshOutcome::Dead, message),
+        Err(LoginError::Outage { message, .. }) => (RefreshOutcome::Outage, message),
         Err(LoginError::Store(error)) => (RefreshOutcome::Outage, error.to_string()),
     };
-    RefreshReport { ended, words }
+    RefreshReport { ended, message }
 }
 
 /// Refreshes in this process.
@@ -81,10 +83,12 @@ async fn here(
     let server = name.split('@').next().unwrap_or_default();
     let mut login = locked.load()?.ok_or_else(|| not_signed_in(server))?;
     let now_us = logins.now_us();
-    let ended =
-        |words: &str| LoginError::Ended { server: server.to_owned(), words: words.to_owned() };
-    if let LoginState::NeedsSignIn { words, .. } = &login.facts.state {
-        return Err(ended(words));
+    let ended = |message: &str| LoginError::Ended {
+        server: server.to_owned(),
+        message: message.to_owned(),
+    };
+    if let LoginState::NeedsSignIn { message, .. } = &login.facts.state {
+        return Err(ended(message));
     }
     let is_stale = match (&stale, &login.tokens.access) {
         (Some(stale), Some(token)) => *stale == digest(token),
@@ -119,16 +123,17 @@ fn without_refresh_token(
 ) -> LoginError {
     let server = login.facts.server.clone();
     let has_expired = login.facts.expires_us.is_some_and(|at| at <= now_us);
-    let words = "it has expired, and the issuer gave no refresh token";
+    let message = "it has expired, and the issuer gave no refresh token";
     if is_refused || has_expired {
-        let words = if has_expired { words } else { "the server refuses its token" };
-        login.facts.state = LoginState::NeedsSignIn { since_us: now_us, words: words.to_owned() };
+        let message = if has_expired { message } else { "the server refuses its token" };
+        login.facts.state =
+            LoginState::NeedsSignIn { since_us: now_us, message: message.to_owned() };
         if let Err(error) = locked.save(&login) {
             return error.into();
         }
-        return LoginError::Ended { server, words: words.to_owned() };
+        return LoginError::Ended { server, message: message.to_owned() };
     }
-    LoginError::Ended { server, words: words.to_owned() }
+    LoginError::Ended { server, message: message.to_owned() }
 }
 
 async fn request(
@@ -181,13 +186,13 @@ fn refused(
     refusal: &TokenRefusal,
 ) -> Result<FetchedBy, LoginError> {
     let server = login.facts.server.clone();
-    let words = refusal.to_string();
+    let message = refusal.to_string();
     if !refusal.is_dead(&ENDS) {
         if refusal.was_answered() {
             login.facts.refreshing_us = None;
             locked.save(&login)?;
         }
-        return Err(LoginError::Outage { server, words });
+        return Err(LoginError::Outage { server, message });
     }
     // A program that ignores our lock may have written a newer token.
     let now = locked.load()?;
@@ -195,7 +200,8 @@ fn refused(
         return Ok(FetchedBy::AnotherProcess);
     }
     login.facts.refreshing_us = None;
-    login.facts.state = LoginState::NeedsSignIn { since_us: logins.now_us(), words: words.clone() };
+    login.facts.state =
+        LoginState::NeedsSignIn { since_us: logins.now_us(), message: message.clone() };
     locked.save(&login)?;
-    Err(LoginError::Ended { server, words })
+    Err(LoginError::Ended { server, message })
 }

@@ -86,7 +86,7 @@ pub enum ServerSignInError {
     NeedsClient { why: Option<RegistrationRefused> },
     #[error("cannot register a client: {0}")]
     Register(HttpError),
-    #[error("this address belongs to no sign-in that waits, or it was used before")]
+    #[error("this address does not belong to a pending sign-in, or it was used before")]
     Unknown,
     #[error("this sign-in was begun in another browser")]
     OtherBrowser,
@@ -103,7 +103,7 @@ pub enum ServerSignInError {
 /// What the exchange needs, stored until the redirect.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Attempt {
+struct PendingAttempt {
     server: String,
     grant: Option<String>,
     url: String,
@@ -157,7 +157,7 @@ impl ServerLogins {
             _ => ClientMode::Dynamic,
         };
         let supported = found.issuer.token_auth_methods.as_deref();
-        let attempt = Attempt {
+        let attempt = PendingAttempt {
             server: options.key.server.clone(),
             grant: options.key.grant.clone(),
             url: found.server.to_string(),
@@ -197,7 +197,7 @@ impl ServerLogins {
         let finished = self.exchange(stored.text.expose(), query, browser).await;
         let outcome = AttemptOutcome {
             is_signed_in: finished.is_ok(),
-            words: finished.as_ref().err().map(ToString::to_string).unwrap_or_default(),
+            message: finished.as_ref().err().map(ToString::to_string).unwrap_or_default(),
         };
         if let Err(error) = self.store.finish_attempt(&state, &outcome) {
             tracing::warn!(%error, "could not store the outcome of a sign-in");
@@ -211,7 +211,7 @@ impl ServerLogins {
         query: &str,
         browser: Option<&str>,
     ) -> Result<Finished, ServerSignInError> {
-        let attempt: Attempt =
+        let attempt: PendingAttempt =
             serde_json::from_str(attempt).map_err(|_| ServerSignInError::Unknown)?;
         if attempt.browser.is_some() && attempt.browser != browser.map(digest) {
             return Err(ServerSignInError::OtherBrowser);
@@ -252,7 +252,7 @@ impl ServerLogins {
 
     fn new_login(
         &self,
-        attempt: &Attempt,
+        attempt: &PendingAttempt,
         client_secret: Option<Secret>,
         before: Option<&Login>,
     ) -> Login {
@@ -317,7 +317,7 @@ impl ServerLogins {
             refreshing_us: None,
             state: LoginState::NeedsSignIn {
                 since_us: self.now_us(),
-                words: "not signed in".to_owned(),
+                message: "not signed in".to_owned(),
             },
             needs_scope: None,
         };

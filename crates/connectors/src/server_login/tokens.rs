@@ -20,11 +20,11 @@ pub enum LoginError {
     #[error("not signed in to server `{server}`")]
     NotSignedIn { server: String },
     /// The login has ended; the owner must sign in again.
-    #[error("the login at server `{server}` has ended: {words}")]
-    Ended { server: String, words: String },
+    #[error("the login at server `{server}` has ended: {message}")]
+    Ended { server: String, message: String },
     /// A temporary failure; the login is kept.
-    #[error("cannot refresh the login at server `{server}` now: {words}")]
-    Outage { server: String, words: String },
+    #[error("cannot refresh the login at server `{server}` now: {message}")]
+    Outage { server: String, message: String },
     #[error(transparent)]
     Store(Arc<LoginsError>),
 }
@@ -47,13 +47,13 @@ pub struct Bearer {
 
 /// The refresh state of one login: the holder of `turn` reads the file and refreshes.
 #[derive(Default)]
-pub(super) struct RefreshState {
+pub(super) struct LoginRefreshState {
     turn: tokio::sync::Mutex<()>,
-    memory: Mutex<Memory>,
+    memory: Mutex<LoginMemory>,
 }
 
 #[derive(Default)]
-struct Memory {
+struct LoginMemory {
     /// The last token, the version of its file, and until when it is fresh.
     read: Option<(FileVersion, Bearer, Option<i64>)>,
     /// Failed refreshes so far, and the last error: calls that waited for it do not retry.
@@ -61,8 +61,8 @@ struct Memory {
     failed: Option<LoginError>,
 }
 
-impl RefreshState {
-    fn with<T>(&self, act: impl FnOnce(&mut Memory) -> T) -> T {
+impl LoginRefreshState {
+    fn with<T>(&self, act: impl FnOnce(&mut LoginMemory) -> T) -> T {
         act(&mut self.memory.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -111,7 +111,7 @@ impl ServerLogins {
     }
 
     /// The cached token, if its file is unchanged and it is fresh.
-    fn remembered(&self, key: &LoginKey, state: &RefreshState) -> Option<Bearer> {
+    fn remembered(&self, key: &LoginKey, state: &LoginRefreshState) -> Option<Bearer> {
         let version = self.store.version(key)?;
         let now_us = self.now_us();
         state.with(|memory| match &memory.read {
@@ -132,8 +132,8 @@ impl ServerLogins {
             LoginState::NeedsSignIn { .. } if login.facts.refreshed_us.is_none() => {
                 Err(not_signed_in(&key.server))
             }
-            LoginState::NeedsSignIn { words, .. } => {
-                Err(LoginError::Ended { server: key.server.clone(), words: words.clone() })
+            LoginState::NeedsSignIn { message, .. } => {
+                Err(LoginError::Ended { server: key.server.clone(), message: message.clone() })
             }
         }
     }
@@ -141,7 +141,7 @@ impl ServerLogins {
     async fn refreshed(
         &self,
         key: &LoginKey,
-        state: &RefreshState,
+        state: &LoginRefreshState,
         stale: Option<&Secret>,
     ) -> Result<Bearer, LoginError> {
         let outcome = refresh::run(self, key, stale).await;
@@ -184,7 +184,7 @@ fn ahead_us(login: &Login) -> i64 {
 
 /// A refresh starts early; while it fails temporarily, or cannot be done, the old token is used until it expires.
 fn still_good(
-    state: &RefreshState,
+    state: &LoginRefreshState,
     version: Option<FileVersion>,
     login: &Login,
     now_us: i64,
@@ -197,7 +197,7 @@ fn still_good(
 }
 
 fn keep(
-    state: &RefreshState,
+    state: &LoginRefreshState,
     version: Option<FileVersion>,
     login: &Login,
 ) -> Result<Bearer, LoginError> {
@@ -211,7 +211,7 @@ fn keep(
 }
 
 /// The error of a refresh that failed while this call waited for its turn.
-fn shared_failure(state: &RefreshState, failures_before: u64) -> Option<LoginError> {
+fn shared_failure(state: &LoginRefreshState, failures_before: u64) -> Option<LoginError> {
     state.with(|memory| memory.failed.clone().filter(|_| memory.failures > failures_before))
 }
 

@@ -48,22 +48,22 @@ pub(super) fn refusal(reply: &Reply, body: &Value) -> Option<Problem> {
     if reply.status != 403 {
         return None;
     }
-    let said = [body.pointer("/error/message"), body.get("error"), Some(body)];
-    let words = said.into_iter().flatten().find_map(Value::as_str).unwrap_or_default();
-    let words = words.to_ascii_lowercase();
-    let (code, message, hint) = if words.contains("premium") {
+    let summary = [body.pointer("/error/message"), body.get("error"), Some(body)];
+    let text = summary.into_iter().flatten().find_map(Value::as_str).unwrap_or_default();
+    let text = text.to_ascii_lowercase();
+    let (code, message, hint) = if text.contains("premium") {
         (
             Code::PremiumRequired,
             "Spotify serves an application only while its owner has Premium",
             "renew Premium for the account that owns the app in the developer dashboard",
         )
-    } else if words.contains("registered") || words.contains("dashboard") {
+    } else if text.contains("registered") || text.contains("dashboard") {
         (
             Code::UserNotAllowlisted,
             "this account is not among the users of your application",
             "add it under User Management at https://developer.spotify.com/dashboard (five at most)",
         )
-    } else if words.contains("scope") {
+    } else if text.contains("scope") {
         (
             Code::InsufficientScope,
             "the login lacks a permission for this",

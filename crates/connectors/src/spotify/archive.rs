@@ -92,7 +92,7 @@ pub(super) const STREAMS: List = List {
         Some(format!("{} {heard_ms} {what}", text("ts")?))
     },
     at: "/ts",
-    stamp: Stamp::Said,
+    stamp: Stamp::FromItem,
     parent: None,
     flat,
     forgets: Forgets::Never,

@@ -97,19 +97,19 @@ impl Change {
 }
 
 /// Accepts an id, `spotify:playlist:ID`, or the URL of its page.
-pub(super) fn id(said: &str, name: &str, kind: &str) -> Result<String, Problem> {
+pub(super) fn id(given: &str, name: &str, kind: &str) -> Result<String, Problem> {
     let wrong = || BadArgument::new(name, "an id of Spotify's").problem(NAME);
-    bare(said, kind).ok_or_else(wrong)
+    bare(given, kind).ok_or_else(wrong)
 }
 
-fn bare(said: &str, kind: &str) -> Option<String> {
-    let said = said.trim();
-    let rest = said.strip_prefix(&format!("spotify:{kind}:")).or_else(|| {
-        let page = said.strip_prefix("https://open.spotify.com/")?;
+fn bare(given: &str, kind: &str) -> Option<String> {
+    let given = given.trim();
+    let rest = given.strip_prefix(&format!("spotify:{kind}:")).or_else(|| {
+        let page = given.strip_prefix("https://open.spotify.com/")?;
         let rest = page.split('?').next()?.strip_prefix(kind)?;
         rest.strip_prefix('/')
     });
-    let id = rest.unwrap_or(said);
+    let id = rest.unwrap_or(given);
     is_id(id).then(|| id.to_owned())
 }
 
@@ -120,8 +120,8 @@ pub(super) async fn people(
 ) -> Result<Json<ChangedPeople>, Problem> {
     let follow_type = args.follow_type.unwrap_or_default();
     let kind = follow_type.as_str();
-    let said = args.ids.split(',').filter(|id| !id.trim().is_empty());
-    let ids: Option<Vec<String>> = said.map(|id| bare(id, kind)).collect();
+    let given = args.ids.split(',').filter(|id| !id.trim().is_empty());
+    let ids: Option<Vec<String>> = given.map(|id| bare(id, kind)).collect();
     let ids = ids.filter(|ids| (1..=IDS_MAX).contains(&ids.len()));
     let expected = "1 to 200 ids of Spotify's, with commas";
     let ids = ids.ok_or_else(|| BadArgument::new("ids", expected).problem(NAME))?;
@@ -194,11 +194,11 @@ pub(super) async fn unfollow_playlist(
 
 async fn playlist(
     ctx: &ConnectorContext,
-    said: &str,
+    given: &str,
     change: Change,
     public: bool,
 ) -> Result<Json<ChangedPlaylist>, Problem> {
-    let id = id(said, "playlist_id", "playlist")?;
+    let id = id(given, "playlist_id", "playlist")?;
     let message = format!("{} the playlist", change.done());
     // Only the older path has the visibility flag.
     let is_old_first = change == Change::Follow && !public;
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn ids_uris_and_urls_are_accepted() {
-        for (said, id) in [
+        for (given, id) in [
             ("37i9dQZF1DXcBWIGoYBM5M", Some("37i9dQZF1DXcBWIGoYBM5M")),
             (" spotify:playlist:abc ", Some("abc")),
             ("https://open.spotify.com/playlist/abc?si=x", Some("abc")),
@@ -257,7 +257,7 @@ mod tests {
             ("../../me", None),
             ("abc?x=1", None),
         ] {
-            assert_eq!(bare(said, "playlist").as_deref(), id, "{said}");
+            assert_eq!(bare(given, "playlist").as_deref(), id, "{given}");
         }
     }
 }

@@ -44,7 +44,7 @@ struct TruncatedList {
 pub(super) struct Library {}
 
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Top {
+pub(super) struct TopItems {
     item_type: ItemType,
     time_range: TimeRange,
 }
@@ -99,7 +99,7 @@ struct Pages {
     total: usize,
     items: Vec<Value>,
     /// The index of each item in the whole list; removed entries leave gaps.
-    places: Vec<usize>,
+    positions: Vec<usize>,
     limit: usize,
     offset: usize,
     next_offset: Option<usize>,
@@ -112,8 +112,14 @@ async fn pages(
     range: OffsetRange,
 ) -> Result<Pages, Problem> {
     let OffsetRange { limit, offset } = range;
-    let mut pages =
-        Pages { total: 0, items: Vec::new(), places: Vec::new(), limit, offset, next_offset: None };
+    let mut pages = Pages {
+        total: 0,
+        items: Vec::new(),
+        positions: Vec::new(),
+        limit,
+        offset,
+        next_offset: None,
+    };
     let mut seen = 0;
     while seen < limit {
         let wanted = (limit - seen).min(PAGE_MAX).to_string();
@@ -127,7 +133,7 @@ async fn pages(
         // Removed entries are null; they still count for the offset.
         for (at, item) in all.iter().enumerate().filter(|(_, item)| item.is_object()) {
             pages.items.push(item.clone());
-            pages.places.push(offset + seen + at);
+            pages.positions.push(offset + seen + at);
         }
         seen += all.len();
         let total = field::int(&page, "/total").and_then(|total| usize::try_from(total).ok());
@@ -147,7 +153,7 @@ async fn pages(
 fn items<T>(mut pages: Pages, of: T) -> Json<Items<T>> {
     truncate::lighten(&mut pages.items);
     let (shown, all) = (truncate::fitting(&pages.items), pages.items.len());
-    let cut = pages.places.get(shown).copied().map(|next| {
+    let cut = pages.positions.get(shown).copied().map(|next| {
         pages.items.truncate(shown);
         pages.next_offset = Some(next);
         TruncatedList { truncated: true, hint: truncate::hint(shown, all, "items", Some(next)) }
@@ -175,14 +181,17 @@ pub(super) async fn mine(
     Ok(items(pages, Library {}))
 }
 
-pub(super) async fn top(call: ToolCall<'_>, args: TopArgs) -> Result<Json<Items<Top>>, Problem> {
+pub(super) async fn top(
+    call: ToolCall<'_>,
+    args: TopArgs,
+) -> Result<Json<Items<TopItems>>, Problem> {
     let range = OffsetRange { limit: args.limit.get(), offset: args.offset.get() };
     let item_type = args.item_type.unwrap_or_default();
     let time_range = args.time_range.unwrap_or_default();
     let path = ["me", "top", item_type.as_str()];
     let query = [("time_range", time_range.as_str())];
     let pages = pages(call.ctx, &path, &query, range).await?;
-    Ok(items(pages, Top { item_type, time_range }))
+    Ok(items(pages, TopItems { item_type, time_range }))
 }
 
 pub(super) async fn followed_artists(

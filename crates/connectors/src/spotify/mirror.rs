@@ -68,7 +68,7 @@ const PLAYS: List = List {
         Some(format!("{} {track}", play.get("played_at")?.as_str()?))
     },
     at: "/played_at",
-    stamp: Stamp::Said,
+    stamp: Stamp::FromItem,
     parent: None,
     flat: |play| object(serde_json::to_value(lists::play(play)).unwrap_or_default()),
     forgets: Forgets::Never,
@@ -77,7 +77,7 @@ pub(super) const TRACKS: List = List {
     kind: "saved_tracks",
     id: |entry| id(entry, "/track/id"),
     at: SAVED,
-    stamp: Stamp::Said,
+    stamp: Stamp::FromItem,
     parent: None,
     flat: |entry| {
         object(json!({
@@ -95,7 +95,7 @@ pub(super) const ALBUMS: List = List {
     kind: "saved_albums",
     id: |entry| id(entry, "/album/id"),
     at: SAVED,
-    stamp: Stamp::Said,
+    stamp: Stamp::FromItem,
     parent: None,
     flat: |entry| {
         object(json!({
@@ -113,7 +113,7 @@ pub(super) const SHOWS: List = List {
     kind: "saved_shows",
     id: |entry| id(entry, "/show/id"),
     at: SAVED,
-    stamp: Stamp::Said,
+    stamp: Stamp::FromItem,
     parent: None,
     flat: |entry| {
         object(json!({
@@ -129,7 +129,7 @@ pub(super) const EPISODES: List = List {
     kind: "saved_episodes",
     id: |entry| id(entry, "/episode/id"),
     at: SAVED,
-    stamp: Stamp::Said,
+    stamp: Stamp::FromItem,
     parent: None,
     flat: |entry| {
         object(json!({
@@ -147,7 +147,7 @@ const AUDIOBOOKS: List = List {
     kind: "saved_audiobooks",
     id: |entry| book(entry, "id").as_str().map(str::to_owned),
     at: SAVED,
-    stamp: Stamp::Said,
+    stamp: Stamp::FromItem,
     parent: None,
     flat: |entry| {
         object(json!({
@@ -165,7 +165,7 @@ pub(super) const FOLLOWED_ARTISTS: List = List {
     kind: "followed_artists",
     id: |artist| id(artist, "/id"),
     at: "",
-    stamp: Stamp::Seen,
+    stamp: Stamp::FirstSeen,
     parent: None,
     flat: |artist| {
         let genres = artist.get("genres").and_then(Value::as_array);

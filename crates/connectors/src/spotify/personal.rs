@@ -7,7 +7,7 @@ pub(super) const PERSONAL: Personal = Personal {
     safe_tools: &["test_spotify_credentials", "get_spotify_config"],
     about: "Spotify: credentials, token-status, recent",
     commands: &[
-        PersonalCommand::credentials("Try the login for real"),
+        PersonalCommand::credentials("Check the login with the service"),
         PersonalCommand::tool(
             "token-status",
             "Status of the login, and when the consent expires",

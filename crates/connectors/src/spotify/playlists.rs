@@ -22,7 +22,7 @@ pub(super) const PLAYLISTS: List = List {
     kind: "playlists",
     id: |item| text_at(item, "/id"),
     at: "",
-    stamp: Stamp::Seen,
+    stamp: Stamp::FirstSeen,
     parent: None,
     flat: |item| {
         let total = match at(item, "/items/total") {
@@ -46,7 +46,7 @@ pub(super) const PLAYLIST_ITEMS: List = List {
     kind: "playlist_items",
     id: |item| id_of(item, item.pointer("/item/uri")?.as_str()?),
     at: "/added_at",
-    stamp: Stamp::Seen,
+    stamp: Stamp::FirstSeen,
     parent: Some("/playlist_id"),
     flat: |item| {
         let artists = match names(item, "/item/artists") {

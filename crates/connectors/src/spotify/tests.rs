@@ -281,19 +281,19 @@ async fn a_scope_that_was_not_granted_is_named() {
 #[tokio::test]
 async fn a_plain_text_refusal_is_understood() {
     let fixture = fixture();
-    for (words, code) in [
+    for (message, code) in [
         ("User not registered in the Developer Dashboard", "user_not_allowlisted"),
         ("Active premium subscription required for the owner of the app.", "premium_required"),
         (r#"{"error":"Insufficient client scope"}"#, "insufficient_scope"),
         ("<html>Forbidden</html>", "restricted_resource"),
     ] {
-        let body = Some(words.to_owned());
+        let body = Some(message.to_owned());
         fault(
             &fixture,
             "/api",
             FaultKind::Status { code: 403, retry_after: None, reset: None, body },
         );
-        assert_eq!(fixture.bad("get_current_user_profile", json!({})).await, code, "{words}");
+        assert_eq!(fixture.bad("get_current_user_profile", json!({})).await, code, "{message}");
     }
 }
 

@@ -79,8 +79,8 @@ pub(super) fn private(message: &str, hint: &str) -> Problem {
 
 /// The owner's own id.
 pub(super) async fn own_id(ctx: &ConnectorContext) -> Result<String, Problem> {
-    let Some(said) = value(ctx, &SERVICE, "user_id") else { return Err(no_key()) };
-    id_of(ctx, said.expose(), "user_id").await
+    let Some(given) = value(ctx, &SERVICE, "user_id") else { return Err(no_key()) };
+    id_of(ctx, given.expose(), "user_id").await
 }
 
 /// The id that an argument names; the owner's if it was left out.
@@ -89,7 +89,7 @@ pub(super) async fn whose(
     steamid: Option<&str>,
 ) -> Result<String, Problem> {
     match steamid {
-        Some(said) => id_of(ctx, said, "steamid").await,
+        Some(given) => id_of(ctx, given, "steamid").await,
         None => own_id(ctx).await,
     }
 }
@@ -97,11 +97,11 @@ pub(super) async fn whose(
 /// The id for an id, a profile URL or the name in one.
 pub(super) async fn id_of(
     ctx: &ConnectorContext,
-    said: &str,
+    given: &str,
     name: &str,
 ) -> Result<String, Problem> {
-    let said = said.trim().trim_end_matches('/');
-    let word = said.rsplit('/').next().unwrap_or(said);
+    let given = given.trim().trim_end_matches('/');
+    let word = given.rsplit('/').next().unwrap_or(given);
     if is_id(word) {
         return Ok(word.to_owned());
     }
@@ -154,14 +154,14 @@ pub(super) async fn recent(ctx: &ConnectorContext, id: &str) -> Result<Vec<Value
 }
 
 /// For private data Steam returns an empty object, without even a count.
-fn is_shown(body: &Value, words: &str) -> Result<(), Problem> {
+fn is_shown(body: &Value, message: &str) -> Result<(), Problem> {
     let Some(response) = body.get("response").and_then(Value::as_object) else {
         return Err(unreadable());
     };
     if !response.is_empty() {
         return Ok(());
     }
-    Err(private(words, "`Game details` must be public under Privacy Settings in Steam"))
+    Err(private(message, "`Game details` must be public under Privacy Settings in Steam"))
 }
 
 fn unreadable() -> Problem {
@@ -195,11 +195,11 @@ pub(super) async fn players(ctx: &ConnectorContext, ids: &[String]) -> Result<Ve
         let body = get(ctx, SUMMARIES, &[("steamids", &some.join(","))]).await?;
         found.append(&mut list(&body, "/response/players"));
     }
-    let place = |player: &Value| {
+    let position = |player: &Value| {
         let id = field::word(player, "/steamid").unwrap_or_default();
         ids.iter().position(|one| *one == id)
     };
-    found.sort_by_key(place);
+    found.sort_by_key(position);
     Ok(found)
 }
 
@@ -222,7 +222,7 @@ pub(super) async fn figures(
     let found = body.get("playerstats").cloned().unwrap_or_default();
     // Some games are refused with status 200.
     match field::word(&found, "/error") {
-        Some(words) if words.contains("not public") => Err(private(
+        Some(message) if message.contains("not public") => Err(private(
             "this part of the profile is not public",
             "`Game details` must be public under Privacy Settings in Steam",
         )),

@@ -61,7 +61,7 @@ pub(super) struct Recent {
 }
 
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Comparison {
+pub(super) struct GameComparison {
     friend: String,
     your_games: usize,
     friend_games: usize,
@@ -214,7 +214,7 @@ async fn own_and_friends_games(
 pub(super) async fn compare(
     call: ToolCall<'_>,
     args: FriendArgs,
-) -> Result<Text<Comparison>, Problem> {
+) -> Result<Text<GameComparison>, Problem> {
     let (mine, theirs, name) = own_and_friends_games(call.ctx, &args).await?;
     let other: HashMap<i64, i64> = theirs.iter().map(|game| (game.app_id, game.forever)).collect();
     let both = |game: &Game| Some((other.get(&game.app_id)?, game.forever));
@@ -235,7 +235,7 @@ pub(super) async fn compare(
             hours(*theirs)
         ));
     }
-    let data = Comparison {
+    let data = GameComparison {
         your_games: mine.len(),
         friend_games: theirs.len(),
         common_count: common.len(),

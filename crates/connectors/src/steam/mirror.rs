@@ -37,7 +37,7 @@ const GAMES: List = List {
     id: |game| game.get("appid")?.as_i64().map(|id| id.to_string()),
     at: "/changed_at",
     // A game that was never started has no time.
-    stamp: Stamp::Seen,
+    stamp: Stamp::FirstSeen,
     parent: None,
     flat,
     forgets: Forgets::Missing,
@@ -50,7 +50,7 @@ const PLAY_TIME: List = List {
     kind: PLAY_TIME_KIND,
     id: |reading| text_at(reading, "/hour"),
     at: "/read_at",
-    stamp: Stamp::Said,
+    stamp: Stamp::FromItem,
     parent: None,
     flat: |reading| {
         columns([

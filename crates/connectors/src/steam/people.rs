@@ -172,8 +172,8 @@ pub(super) async fn profile(call: ToolCall<'_>, args: PersonArgs) -> Result<Text
         ("Country", "/loccountrycode"),
         ("Playing", "/gameextrainfo"),
     ] {
-        if let Some(said) = field::word(player, name) {
-            lines.push(format!("{word}: {said}"));
+        if let Some(given) = field::word(player, name) {
+            lines.push(format!("{word}: {given}"));
         }
     }
     lines.push(format!("Visibility: {:?}", visibility(player)));
@@ -185,13 +185,13 @@ pub(super) async fn summaries(
     args: PlayersArgs,
 ) -> Result<Json<Summaries>, Problem> {
     let ctx = call.ctx;
-    let Some(said) = args.steamids else {
+    let Some(given) = args.steamids else {
         let players = api::players(ctx, &[api::own_id(ctx).await?]).await?;
         let player = players.first().ok_or_else(not_found)?;
         return Ok(Json(Summaries { own: Some(summary(player)), listed: None }));
     };
     let mut ids = Vec::new();
-    for one in said.split(',').map(str::trim).filter(|one| !one.is_empty()) {
+    for one in given.split(',').map(str::trim).filter(|one| !one.is_empty()) {
         if ids.len() == IDS_MAX {
             return Err(BadArgument::new("steamids", "500 ids at most").problem(NAME));
         }

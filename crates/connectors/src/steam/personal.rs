@@ -13,7 +13,7 @@ pub(super) const PERSONAL: Personal = Personal {
     ],
     about: "Steam: credentials, library, profile",
     commands: &[
-        PersonalCommand::credentials("Try the key for real"),
+        PersonalCommand::credentials("Check the key with the service"),
         PersonalCommand::tool("library", "Games and hours", "get_steam_library", &[STEAMID]),
         PersonalCommand::tool(
             "profile",

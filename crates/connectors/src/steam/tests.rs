@@ -127,16 +127,16 @@ async fn statistics_and_achievements_agree() {
 async fn a_profile_is_found_by_id_url_and_name() {
     let fixture = fixture();
     let own = own_id(&fixture);
-    for said in [
+    for given in [
         own.clone(),
         format!("https://steamcommunity.com/profiles/{own}/"),
         "sandbox_player".to_owned(),
         "https://steamcommunity.com/id/sandbox_player".to_owned(),
     ] {
-        let profile = fixture.good("get_steam_profile", json!({ "steamid": said })).await;
-        assert_eq!(profile["steam_id"], own, "{said}");
+        let profile = fixture.good("get_steam_profile", json!({ "steamid": given })).await;
+        assert_eq!(profile["steam_id"], own, "{given}");
     }
-    for (said, code) in [
+    for (given, code) in [
         ("nobody_has_this_name", "not_found"),
         ("../IPlayerService", "not_found"),
         ("123", "invalid_argument"),
@@ -145,9 +145,9 @@ async fn a_profile_is_found_by_id_url_and_name() {
         ("x&y", "invalid_argument"),
     ] {
         assert_eq!(
-            fixture.bad("get_steam_library", json!({ "steamid": said })).await,
+            fixture.bad("get_steam_library", json!({ "steamid": given })).await,
             code,
-            "{said}"
+            "{given}"
         );
     }
 }

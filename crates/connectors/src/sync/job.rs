@@ -15,7 +15,7 @@ pub struct SyncJob<'a> {
     pub ctx: &'a ConnectorContext,
     pub service: &'static str,
     pub resource: &'static SyncResource,
-    pub asked: &'a SyncRequest,
+    pub request: &'a SyncRequest,
     /// The start given by the resource's `since`.
     pub since: Option<String>,
     pub started_us: i64,
@@ -28,7 +28,7 @@ pub struct SyncJob<'a> {
 
 /// The request of a sync, and when it began.
 pub(super) struct JobParams<'a> {
-    pub(super) asked: &'a SyncRequest,
+    pub(super) request: &'a SyncRequest,
     pub(super) since: Option<String>,
     pub(super) started_us: i64,
 }
@@ -57,14 +57,14 @@ impl<'a> SyncJob<'a> {
         writer: &'a RecordWriter,
         on_progress: OnProgress<'a>,
     ) -> Result<SyncJob<'a>, RecordsError> {
-        let JobParams { asked, since, started_us } = course;
+        let JobParams { request, since, started_us } = course;
         let row = ctx.records.run_begin(service, resource.name, started_us, since.as_deref())?;
         let tally = Mutex::default();
         Ok(SyncJob {
             ctx,
             service,
             resource,
-            asked,
+            request,
             since,
             started_us,
             writer,

@@ -103,7 +103,7 @@ impl RecordWriter {
 fn ended() -> ResourceError {
     ResourceError {
         code: "CACHE_ERROR",
-        words: "the local mirror failed: its writer has ended".to_owned(),
+        message: "the local mirror failed: its writer has ended".to_owned(),
     }
 }
 

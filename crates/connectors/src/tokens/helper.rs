@@ -36,7 +36,8 @@ pub struct Helper {
 pub struct RefreshReport {
     pub ended: RefreshOutcome,
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub words: String,
+    #[serde(rename = "words")]
+    pub message: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,19 +65,21 @@ pub async fn serve(
         Err(error) => Err(error),
     };
     match outcome {
-        Ok(()) => RefreshReport { ended: RefreshOutcome::Refreshed, words: String::new() },
+        Ok(()) => RefreshReport { ended: RefreshOutcome::Refreshed, message: String::new() },
         Err(TokenError::NotConnected { .. }) => {
-            RefreshReport { ended: RefreshOutcome::NotConnected, words: String::new() }
+            RefreshReport { ended: RefreshOutcome::NotConnected, message: String::new() }
         }
-        Err(TokenError::Dead { words, .. }) => RefreshReport { ended: RefreshOutcome::Dead, words },
-        Err(TokenError::Outage { words, .. }) => {
-            RefreshReport { ended: RefreshOutcome::Outage, words }
+        Err(TokenError::Dead { message, .. }) => {
+            RefreshReport { ended: RefreshOutcome::Dead, message }
         }
-        Err(TokenError::UnknownClient { words, .. }) => {
-            RefreshReport { ended: RefreshOutcome::UnknownClient, words }
+        Err(TokenError::Outage { message, .. }) => {
+            RefreshReport { ended: RefreshOutcome::Outage, message }
+        }
+        Err(TokenError::UnknownClient { message, .. }) => {
+            RefreshReport { ended: RefreshOutcome::UnknownClient, message }
         }
         Err(TokenError::Store(error)) => {
-            RefreshReport { ended: RefreshOutcome::Outage, words: error.to_string() }
+            RefreshReport { ended: RefreshOutcome::Outage, message: error.to_string() }
         }
     }
 }
@@ -98,22 +101,23 @@ impl Helper {
         stale: Option<String>,
     ) -> Result<(), TokenError> {
         let service = refresher.service.name;
-        let outage = |words: String| TokenError::Outage { service: service.to_owned(), words };
+        let outage = |message: String| TokenError::Outage { service: service.to_owned(), message };
         let told = match self.run(service, environment(&refresher), stale.as_deref()).await {
             HelperOutcome::NotRun => return refresh::spawn(refresher, stale).await,
-            HelperOutcome::Failed(words) => return Err(outage(words)),
+            HelperOutcome::Failed(message) => return Err(outage(message)),
             HelperOutcome::Report(told) => told,
         };
         match told.ended {
             RefreshOutcome::Refreshed | RefreshOutcome::AlreadyFresh => Ok(()),
             RefreshOutcome::NotConnected => Err(not_connected(service)),
             RefreshOutcome::Dead => {
-                Err(TokenError::Dead { service: service.to_owned(), words: told.words })
+                Err(TokenError::Dead { service: service.to_owned(), message: told.message })
             }
-            RefreshOutcome::UnknownClient => {
-                Err(TokenError::UnknownClient { service: service.to_owned(), words: told.words })
-            }
-            RefreshOutcome::Outage | RefreshOutcome::CouldNot => Err(outage(told.words)),
+            RefreshOutcome::UnknownClient => Err(TokenError::UnknownClient {
+                service: service.to_owned(),
+                message: told.message,
+            }),
+            RefreshOutcome::Outage | RefreshOutcome::CouldNot => Err(outage(told.message)),
         }
     }
 

@@ -56,8 +56,8 @@ impl Refresher {
         let Some(mut account) = locked.load()? else {
             return Err(not_connected(self.service.name));
         };
-        if let AccountState::Dead { words, .. } = &account.state {
-            return Err(self.dead(words.clone()));
+        if let AccountState::Dead { message, .. } = &account.state {
+            return Err(self.dead(message.clone()));
         }
         let is_stale = match (&stale, &account.access) {
             (Some(stale), Some(token)) => *stale == digest(token),
@@ -129,39 +129,39 @@ impl Refresher {
                 account.refreshing_us = None;
                 locked.save(&account)?;
             }
-            let words = refusal.to_string();
+            let message = refusal.to_string();
             if refusal.is_unknown_client() {
                 let service = self.service.name.to_owned();
-                return Err(TokenError::UnknownClient { service, words });
+                return Err(TokenError::UnknownClient { service, message });
             }
-            return Err(self.outage(words));
+            return Err(self.outage(message));
         }
         // A program that ignores our lock may have written a newer token.
         let now = locked.load()?;
         if now.is_some_and(|now| now.refresh.is_some_and(|refresh| refresh != *sent)) {
             return Ok(());
         }
-        let words = refusal.to_string();
+        let message = refusal.to_string();
         account.refreshing_us = None;
         // Where consents expire, the token is worthless from now on.
         if self.account.consent_days_max.is_some() {
             account.refresh = None;
         }
-        account.state = AccountState::Dead { since_us: self.now_us(), words: words.clone() };
+        account.state = AccountState::Dead { since_us: self.now_us(), message: message.clone() };
         locked.save(&account)?;
-        Err(self.dead(words))
+        Err(self.dead(message))
     }
 
     fn now_us(&self) -> i64 {
         self.clock.now().wall_us
     }
 
-    fn dead(&self, words: String) -> TokenError {
-        TokenError::Dead { service: self.service.name.to_owned(), words }
+    fn dead(&self, message: String) -> TokenError {
+        TokenError::Dead { service: self.service.name.to_owned(), message }
     }
 
-    fn outage(&self, words: String) -> TokenError {
-        TokenError::Outage { service: self.service.name.to_owned(), words }
+    fn outage(&self, message: String) -> TokenError {
+        TokenError::Outage { service: self.service.name.to_owned(), message }
     }
 }
 
@@ -171,7 +171,7 @@ pub(super) async fn spawn(refresher: Refresher, stale: Option<String>) -> Result
     match tokio::spawn(refresher.run(stale)).await {
         Ok(outcome) => outcome,
         Err(error) => {
-            Err(TokenError::Outage { service: service.to_owned(), words: error.to_string() })
+            Err(TokenError::Outage { service: service.to_owned(), message: error.to_string() })
         }
     }
 }

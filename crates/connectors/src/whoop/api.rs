@@ -178,8 +178,8 @@ fn welcome(
     profile: &[u8],
 ) -> Result<(), WhoopProblem> {
     identity::verify(ctx, &SERVICE, profile).map_err(|error| {
-        let words = error.to_string().replace("\nhint: ", "; ");
-        WhoopProblem::new(WhoopCode::AuthFailed, endpoint.path(), words)
+        let message = error.to_string().replace("\nhint: ", "; ");
+        WhoopProblem::new(WhoopCode::AuthFailed, endpoint.path(), message)
     })
 }
 
@@ -280,7 +280,7 @@ impl PageTokens {
     ) -> Result<bool, WhoopProblem> {
         self.empty_in_a_row = if records == 0 { self.empty_in_a_row + 1 } else { 0 };
         if let Some(next) = &next {
-            let wrong = |words| Err(upstream(ApiPath::List(self.kind), words));
+            let wrong = |message| Err(upstream(ApiPath::List(self.kind), message));
             if !self.seen.insert(next.clone()) {
                 return wrong("the same page token came twice");
             }
@@ -302,11 +302,12 @@ fn is_object(body: &[u8]) -> bool {
 
 /// The body of a success, or the problem of the status.
 fn answered(endpoint: ApiPath<'_>, reply: Reply) -> Result<Bytes, WhoopProblem> {
-    let words = match reply.status {
+    let message = match reply.status {
         200..300 => return Ok(reply.body),
         401 => {
-            let words = "WHOOP does not accept the login; `tollgate connect whoop` signs in again";
-            return Err(WhoopProblem::new(WhoopCode::AuthFailed, endpoint.path(), words));
+            let message =
+                "WHOOP does not accept the login; `tollgate connect whoop` signs in again";
+            return Err(WhoopProblem::new(WhoopCode::AuthFailed, endpoint.path(), message));
         }
         404 => {
             return Err(WhoopProblem::new(
@@ -315,34 +316,34 @@ fn answered(endpoint: ApiPath<'_>, reply: Reply) -> Result<Bytes, WhoopProblem> 
                 "resource not found",
             ));
         }
-        429 => return Err(limited(endpoint, reply.wait_asked().map(|wait| wait.as_secs()))),
+        429 => return Err(limited(endpoint, reply.retry_after().map(|wait| wait.as_secs()))),
         500.. => format!("WHOOP answered {} again and again", reply.status),
         status => format!("WHOOP answered {status}"),
     };
-    Err(upstream(endpoint, words))
+    Err(upstream(endpoint, message))
 }
 
 fn unanswered(endpoint: ApiPath<'_>, error: &FetchError) -> WhoopProblem {
-    let words = error.to_string();
-    let words = words.replace("\nhint: ", "; ");
+    let message = error.to_string();
+    let message = message.replace("\nhint: ", "; ");
     match error {
-        FetchError::SignIn(_) => WhoopProblem::new(WhoopCode::AuthFailed, endpoint.path(), words),
+        FetchError::SignIn(_) => WhoopProblem::new(WhoopCode::AuthFailed, endpoint.path(), message),
         FetchError::Limited { seconds, .. }
         | FetchError::Http(HttpError::Limited { seconds, .. }) => limited(endpoint, Some(*seconds)),
-        FetchError::Http(_) => upstream(endpoint, words),
+        FetchError::Http(_) => upstream(endpoint, message),
     }
 }
 
 fn limited(endpoint: ApiPath<'_>, seconds: Option<u64>) -> WhoopProblem {
-    let words = match seconds {
+    let message = match seconds {
         Some(seconds) => format!("WHOOP allows no more requests for {seconds} seconds"),
         None => "WHOOP allows no more requests for now".to_owned(),
     };
-    WhoopProblem::new(WhoopCode::RateLimited, endpoint.path(), words)
+    WhoopProblem::new(WhoopCode::RateLimited, endpoint.path(), message)
 }
 
-fn upstream(endpoint: ApiPath<'_>, words: impl Into<String>) -> WhoopProblem {
-    WhoopProblem::new(WhoopCode::UpstreamError, endpoint.path(), words)
+fn upstream(endpoint: ApiPath<'_>, message: impl Into<String>) -> WhoopProblem {
+    WhoopProblem::new(WhoopCode::UpstreamError, endpoint.path(), message)
 }
 
 #[cfg(test)]

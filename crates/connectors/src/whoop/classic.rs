@@ -144,7 +144,7 @@ pub(super) async fn workout(
 }
 
 fn check_id(name: &str, id: &str) -> Result<(), ClassicFailure> {
-    let invalid = |words| ClassicFailure::invalid(format!("argument `{name}` {words}"));
+    let invalid = |message| ClassicFailure::invalid(format!("argument `{name}` {message}"));
     single::check_id(id).map_err(invalid)
 }
 
@@ -167,8 +167,8 @@ fn query(
     let mut query = Vec::new();
     if let Some(limit) = args.limit {
         if !(1..=LIMIT_MAX).contains(&limit) {
-            let words = format!("argument `limit` must be between 1 and {LIMIT_MAX}");
-            return Err(ClassicFailure::invalid(words));
+            let message = format!("argument `limit` must be between 1 and {LIMIT_MAX}");
+            return Err(ClassicFailure::invalid(message));
         }
         query.push(("limit", limit.to_string()));
     }
@@ -195,7 +195,7 @@ async fn learn_zone(ctx: &ConnectorContext, args: &ClassicPageArgs) {
     if let Ok(page) = api::page(ctx, Kind::Cycles, anytime, None, WaitPolicy::PROMPT).await {
         let raws: Vec<&str> = page.records.iter().map(|raw| raw.get()).collect();
         if let Err(error) = mirror_writer::store_page(ctx, Kind::Cycles, &raws) {
-            tracing::warn!(%error, "the newest cycles were not kept");
+            tracing::warn!(%error, "could not store the newest cycles");
         }
     }
 }

@@ -15,7 +15,7 @@ use super::kind::Kind;
 use super::lists::{self, ListRequest, ListResult};
 use super::problem::{WhoopCode, WhoopProblem};
 use super::records::{Cycle, Record, Recovery, Sleep, Workout};
-use super::{NAME, Trouble, here, single, truncate};
+use super::{NAME, ToolError, here, single, truncate};
 use crate::tool::Json;
 use crate::when::{self, Here, Span};
 use crate::{ConnectorContext, ToolCall};
@@ -100,7 +100,7 @@ struct Age {
 pub(super) async fn summary(
     call: ToolCall<'_>,
     args: DailyArgs,
-) -> Result<Json<DailySummary>, Trouble> {
+) -> Result<Json<DailySummary>, ToolError> {
     let (ctx, text, fresh) = (call.ctx, args.date.as_str(), args.fresh);
     let day = which(args.day.as_deref(), text)?;
     let here = by_clock_of(day, here(ctx));
@@ -113,8 +113,12 @@ pub(super) async fn summary(
     };
     let recovery = recovery(ctx, &mut lists, &picked, fresh).await;
     picked.recovery = recovery;
-    let asked =
-        AskedDay { text, day, is_today: is_today(date, here), span: shown_span(day, date, here) };
+    let asked = RequestedDay {
+        text,
+        day,
+        is_today: is_today(date, here),
+        span: shown_span(day, date, here),
+    };
     let mut summary = answer(ctx, asked, picked, &lists);
     // `date` repeats the argument; for words such as `yesterday` the date is added.
     if when::strict_date(text).is_none() {
@@ -134,10 +138,10 @@ fn which(day: Option<&str>, date: &str) -> Result<Day, WhoopProblem> {
     }
 }
 
-fn bad_date(text: &str) -> Trouble {
-    let words = if text.is_empty() { "`date` is empty" } else { "`date` is not a day" };
-    let words = format!("{words}; write it as YYYY-MM-DD, or `today`, `yesterday`, a weekday");
-    WhoopProblem::invalid(ENDPOINT, words).into()
+fn bad_date(text: &str) -> ToolError {
+    let message = if text.is_empty() { "`date` is empty" } else { "`date` is not a day" };
+    let message = format!("{message}; write it as YYYY-MM-DD, or `today`, `yesterday`, a weekday");
+    WhoopProblem::invalid(ENDPOINT, message).into()
 }
 
 /// The UTC day itself; for a local day every instant that can be part of it anywhere, and the night
@@ -163,7 +167,7 @@ fn is_today(date: Date, here: Here) -> bool {
     when::local_date(here.now_us, here.offset_s) == Some(date)
 }
 
-async fn fetch(ctx: &ConnectorContext, span: Span, fresh: bool) -> Result<Lists, Trouble> {
+async fn fetch(ctx: &ConnectorContext, span: Span, fresh: bool) -> Result<Lists, ToolError> {
     // A mirror that cannot be read counts as empty.
     if !fresh && let Ok(Some(lists)) = known(ctx, span) {
         return Ok(lists);
@@ -211,7 +215,7 @@ fn known(ctx: &ConnectorContext, span: Span) -> Result<Option<Lists>, RecordsErr
         }
         let rows = |kind: Kind| {
             let rows = look.window(NAME, kind.name(), &window)?;
-            Ok::<_, RecordsError>(told(kind, rows, ListResult::default()))
+            Ok::<_, RecordsError>(with_warnings(kind, rows, ListResult::default()))
         };
         let mut lists = Lists::default();
         lists.cycles = lists.take("cycle", rows(Kind::Cycles)?);
@@ -235,7 +239,7 @@ async fn part(
             Ok(found) => {
                 let rows = ctx.records.window(NAME, kind.name(), &lists::window(ctx, wanted));
                 if let Ok(rows) = rows {
-                    return told(kind, rows, found);
+                    return with_warnings(kind, rows, found);
                 }
             }
             Err(problem) if problem.code == WhoopCode::CacheError => {}
@@ -267,7 +271,7 @@ fn failed(problem: WhoopProblem) -> (Vec<StoredRecord>, ListResult) {
 }
 
 /// Names the rows of the mirror that cannot be read.
-fn told(
+fn with_warnings(
     kind: Kind,
     rows: Vec<StoredRecord>,
     mut found: ListResult,
@@ -289,7 +293,7 @@ fn all_failed(problems: &[(&'static str, WhoopProblem)]) -> WhoopProblem {
 }
 
 fn warning(name: &str, problem: &WhoopProblem) -> String {
-    format!("{name}: {} {}", problem.code.as_str(), problem.words)
+    format!("{name}: {} {}", problem.code.as_str(), problem.message)
 }
 
 /// The recovery of the chosen cycle, from WHOOP if the day was.
@@ -327,7 +331,7 @@ fn is_known(ctx: &ConnectorContext, picked: &Picked) -> bool {
 
 /// The requested day.
 #[derive(Clone, Copy)]
-struct AskedDay<'a> {
+struct RequestedDay<'a> {
     text: &'a str,
     day: Day,
     is_today: bool,
@@ -340,7 +344,11 @@ fn shown_span(day: Day, date: Date, here: Here) -> Option<Span> {
 }
 
 /// Since when the data of the day is stale, and why.
-fn stale(ctx: &ConnectorContext, asked: AskedDay<'_>, picked: &Picked) -> Option<(String, String)> {
+fn stale(
+    ctx: &ConnectorContext,
+    asked: RequestedDay<'_>,
+    picked: &Picked,
+) -> Option<(String, String)> {
     let now_us = ctx.clock.now().wall_us;
     let needed_us = asked.span?.to_us.min(now_us);
     if asked.span?.from_us >= now_us {
@@ -369,7 +377,7 @@ fn stale(ctx: &ConnectorContext, asked: AskedDay<'_>, picked: &Picked) -> Option
 
 fn answer(
     ctx: &ConnectorContext,
-    asked: AskedDay<'_>,
+    asked: RequestedDay<'_>,
     picked: Picked,
     lists: &Lists,
 ) -> DailySummary {
@@ -432,11 +440,11 @@ mod tests {
             (Day::Utc, -36_000, "today", "2026-11-16"),
             (Day::Local, -36_000, "yesterday", "2026-11-15"),
         ];
-        for (day, offset_s, words, expected) in cases {
+        for (day, offset_s, message, expected) in cases {
             let here = by_clock_of(day, Here { now_us, offset_s });
-            let date = when::day(words, here);
-            assert_eq!(date.map(|date| date.to_string()).as_deref(), Some(expected), "{words}");
-            assert_eq!(date.map(|date| is_today(date, here)), Some(words == "today"));
+            let date = when::day(message, here);
+            assert_eq!(date.map(|date| date.to_string()).as_deref(), Some(expected), "{message}");
+            assert_eq!(date.map(|date| is_today(date, here)), Some(message == "today"));
         }
     }
 }

@@ -14,7 +14,7 @@ use store::records::{ChangeCursor, RecordsError, StoredRecord};
 use super::kind::Kind;
 use super::problem::WhoopProblem;
 use super::shape::INVALID;
-use super::{NAME, Trouble, here, truncate};
+use super::{NAME, ToolError, here, truncate};
 use crate::sync::EventsRequest;
 use crate::tool::{Json, Success};
 use crate::{Caller, ConnectorContext, ToolCall, when};
@@ -26,7 +26,7 @@ pub(super) const LIMIT_DEFAULT: i64 = 500;
 const LIMIT_MAX: i64 = 5000;
 
 /// A validated request.
-struct Asked<'a> {
+struct EventsQuery<'a> {
     caller: &'a Caller,
     since_text: &'a str,
     since: Since,
@@ -107,27 +107,30 @@ struct TruncatedEvents {
     hint: &'static str,
 }
 
-pub(super) fn events(call: ToolCall<'_>, args: EventsArgs) -> Ready<Result<Json<Events>, Trouble>> {
+pub(super) fn events(
+    call: ToolCall<'_>,
+    args: EventsArgs,
+) -> Ready<Result<Json<Events>, ToolError>> {
     let EventsArgs { since, until, resources, limit: EventLimit(limit) } = args;
-    let asked = EventsRequest {
+    let query = EventsRequest {
         since: &since,
         until: until.as_deref(),
         resources: resources.as_deref(),
         limit: limit.unwrap_or(LIMIT_DEFAULT),
     };
-    let found = find(call.ctx, call.caller, &asked, limit.is_some());
-    ready(found.map(Json).map_err(Trouble::from))
+    let found = find(call.ctx, call.caller, &query, limit.is_some());
+    ready(found.map(Json).map_err(ToolError::from))
 }
 
 /// Validates the request, then reads.
 pub(super) fn find(
     ctx: &ConnectorContext,
     caller: &Caller,
-    asked: &EventsRequest<'_>,
+    query: &EventsRequest<'_>,
     is_explicit: bool,
 ) -> Result<Events, WhoopProblem> {
-    let asked = checked(ctx, caller, asked, is_explicit)?;
-    let found = ctx.records.newest_seq().and_then(|seq| look(ctx, &asked, seq));
+    let query = checked(ctx, caller, query, is_explicit)?;
+    let found = ctx.records.newest_seq().and_then(|seq| look(ctx, &query, seq));
     found.map_err(|error| WhoopProblem::cache(ENDPOINT, &error))
 }
 
@@ -135,11 +138,11 @@ pub(super) fn find(
 fn checked<'a>(
     ctx: &ConnectorContext,
     caller: &'a Caller,
-    asked: &EventsRequest<'a>,
+    query: &EventsRequest<'a>,
     is_explicit: bool,
-) -> Result<Asked<'a>, WhoopProblem> {
-    let EventsRequest { since: since_text, until, resources, limit } = *asked;
-    let invalid = |words: String| WhoopProblem::invalid(ENDPOINT, words);
+) -> Result<EventsQuery<'a>, WhoopProblem> {
+    let EventsRequest { since: since_text, until, resources, limit } = *query;
+    let invalid = |message: String| WhoopProblem::invalid(ENDPOINT, message);
     let here = here(ctx);
     let since = Since::read(since_text, here).ok_or_else(|| {
         invalid(format!("`since` is neither a cursor nor a time: {}", when::Unreadable))
@@ -159,7 +162,7 @@ fn checked<'a>(
     }
     let limit = usize::try_from(limit).unwrap_or(1);
     let kinds = kinds(resources)?;
-    Ok(Asked { caller, since_text, since, until_text, until_us, limit, is_explicit, kinds })
+    Ok(EventsQuery { caller, since_text, since, until_text, until_us, limit, is_explicit, kinds })
 }
 
 fn kinds(resources: Option<&[String]>) -> Result<Vec<&'static str>, WhoopProblem> {
@@ -187,52 +190,53 @@ fn kinds(resources: Option<&[String]>) -> Result<Vec<&'static str>, WhoopProblem
 
 /// Reads the mirror at its change number `seq`. A change that is written during the read comes with
 /// the next page; otherwise it would be delivered twice.
-fn look(ctx: &ConnectorContext, asked: &Asked<'_>, seq: i64) -> Result<Events, RecordsError> {
-    let mark = late_changes::mark(ctx, asked.caller, asked.since_text, &asked.since);
-    let place = place(asked, mark.as_ref());
-    let mut rows = late_changes::rows(ctx, &asked.kinds, mark.as_ref(), &place, asked.until_us)?;
+fn look(ctx: &ConnectorContext, query: &EventsQuery<'_>, seq: i64) -> Result<Events, RecordsError> {
+    let mark = late_changes::mark(ctx, query.caller, query.since_text, &query.since);
+    let position = position(query, mark.as_ref());
+    let mut rows = late_changes::rows(ctx, &query.kinds, mark.as_ref(), &position, query.until_us)?;
     let came = rows.len();
     rows.retain(|row| row.seq <= seq);
     let late = rows.len();
-    let wanted = (asked.limit + 1).saturating_sub(late);
-    let changes = ctx.records.changes(NAME, &asked.kinds, place.after(), asked.until_us, wanted)?;
+    let wanted = (query.limit + 1).saturating_sub(late);
+    let changes =
+        ctx.records.changes(NAME, &query.kinds, position.after(), query.until_us, wanted)?;
     let came = came + changes.len();
     rows.extend(changes.into_iter().filter(|row| row.seq <= seq));
     let is_waiting = rows.len() < came;
-    let shown = asked.limit.min(if asked.is_explicit {
+    let shown = query.limit.min(if query.is_explicit {
         usize::MAX
     } else {
         truncate::fitting_sizes(rows.iter().map(event_bytes)).max(1)
     });
-    let is_cut = rows.len() > shown && shown < asked.limit;
+    let is_cut = rows.len() > shown && shown < query.limit;
     let has_more = rows.len() > shown || is_waiting;
     rows.truncate(shown);
     // If only late changes truncate, the position stays and the next page continues after the last.
     let late_seq = rows.last().filter(|_| rows.len() <= late).map(|row| row.seq);
     rows.sort_unstable_by(|one, other| Cursor::order(one).cmp(&Cursor::order(other)));
     let next = rows.last().map(|last| Mark {
-        caller: asked.caller.clone(),
+        caller: query.caller.clone(),
         given_us: ctx.clock.now().wall_us,
         cursor: Cursor::of(last).text(),
         seq: late_seq.unwrap_or(seq),
-        start_us: mark.as_ref().map_or(asked.since.instant_us(), |mark| mark.start_us),
-        place: late_seq.map(|_| place_text(asked, mark.as_ref()).to_owned()),
+        start_us: mark.as_ref().map_or(query.since.instant_us(), |mark| mark.start_us),
+        position: late_seq.map(|_| position_text(query, mark.as_ref()).to_owned()),
     });
     let next_cursor = next.as_ref().filter(|_| has_more).map(|mark| mark.cursor.clone());
     if let Some(mark) = next {
         late_changes::remember(ctx, mark);
     }
-    Ok(answer(asked, &rows, next_cursor, is_cut))
+    Ok(answer(query, &rows, next_cursor, is_cut))
 }
 
 /// The caller's position: its cursor, unless that is a late change.
-fn place(asked: &Asked<'_>, mark: Option<&Mark>) -> Since {
-    let moved = mark.and_then(|mark| Cursor::read(mark.place.as_deref()?));
-    moved.map_or_else(|| asked.since.clone(), Since::Cursor)
+fn position(query: &EventsQuery<'_>, mark: Option<&Mark>) -> Since {
+    let moved = mark.and_then(|mark| Cursor::read(mark.position.as_deref()?));
+    moved.map_or_else(|| query.since.clone(), Since::Cursor)
 }
 
-fn place_text<'a>(asked: &Asked<'a>, mark: Option<&'a Mark>) -> &'a str {
-    mark.and_then(|mark| mark.place.as_deref()).unwrap_or(asked.since_text)
+fn position_text<'a>(query: &EventsQuery<'a>, mark: Option<&'a Mark>) -> &'a str {
+    mark.and_then(|mark| mark.position.as_deref()).unwrap_or(query.since_text)
 }
 
 /// The bytes of an event in the response, with its keys.
@@ -241,7 +245,12 @@ fn event_bytes(row: &StoredRecord) -> usize {
     KEYS_BYTES + row.kind.len() + row.id.len() + row.updated.len() + row.flat.len()
 }
 
-fn answer(asked: &Asked<'_>, rows: &[StoredRecord], next: Option<String>, is_cut: bool) -> Events {
+fn answer(
+    query: &EventsQuery<'_>,
+    rows: &[StoredRecord],
+    next: Option<String>,
+    is_cut: bool,
+) -> Events {
     let mut warnings = Vec::new();
     let mut events = Vec::new();
     for row in rows {
@@ -261,8 +270,8 @@ fn answer(asked: &Asked<'_>, rows: &[StoredRecord], next: Option<String>, is_cut
     Events {
         status: Success,
         count: events.len(),
-        since: asked.since_text.to_owned(),
-        until: asked.until_text.clone(),
+        since: query.since_text.to_owned(),
+        until: query.until_text.clone(),
         events,
         next_cursor: next,
         cut: is_cut.then_some(TruncatedEvents { truncated: true, hint }),
@@ -298,10 +307,10 @@ mod tests {
             store_page(&fixture.ctx, Kind::Workouts, &[workout]).unwrap();
         };
         let page = |since: &str, seq: i64| {
-            let asked = EventsRequest { since, until: None, resources: None, limit: 10 };
+            let query = EventsRequest { since, until: None, resources: None, limit: 10 };
             let caller = Caller::in_session("alice", 1);
-            let asked = checked(&fixture.ctx, &caller, &asked, true).unwrap();
-            let page = look(&fixture.ctx, &asked, seq).unwrap();
+            let query = checked(&fixture.ctx, &caller, &query, true).unwrap();
+            let page = look(&fixture.ctx, &query, seq).unwrap();
             let ids: Vec<_> = page.events.iter().map(|event| event.id.clone()).collect();
             (ids.join(" "), page.next_cursor.unwrap_or_else(|| "none".to_owned()))
         };
@@ -331,8 +340,8 @@ mod tests {
             |texts: &[String]| drop(store_page(&fixture.ctx, Kind::Workouts, texts).unwrap());
         let caller = Caller::in_session("alice", 1);
         let page = |since: &str| {
-            let asked = EventsRequest { since, until: None, resources: None, limit: 1 };
-            find(&fixture.ctx, &caller, &asked, true).unwrap()
+            let query = EventsRequest { since, until: None, resources: None, limit: 1 };
+            find(&fixture.ctx, &caller, &query, true).unwrap()
         };
         let ids = |page: &Events| page.events.first().map_or("none", |one| &one.id).to_owned();
         write(&["a", "c"].map(|id| workout(id, "2026-04-10T00:00:00.000Z")));

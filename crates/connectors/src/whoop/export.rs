@@ -14,7 +14,7 @@ use store::records::{Records, RecordsError};
 
 use super::problem::{WhoopCode, WhoopProblem};
 use super::views::VIEWS;
-use super::{NAME, Trouble, here};
+use super::{NAME, ToolError, here};
 use crate::connector::AgentExports;
 use crate::tool::{Json, Success};
 use crate::{ConnectorContext, ToolCall, when};
@@ -95,14 +95,14 @@ struct ExportRange {
 pub(super) fn export(
     call: ToolCall<'_>,
     args: ExportArgs,
-) -> Ready<Result<Json<Exported>, Trouble>> {
+) -> Ready<Result<Json<Exported>, ToolError>> {
     ready(exported(call.ctx, args).map(Json))
 }
 
-fn exported(ctx: &ConnectorContext, args: ExportArgs) -> Result<Exported, Trouble> {
+fn exported(ctx: &ConnectorContext, args: ExportArgs) -> Result<Exported, ToolError> {
     let ExportArgs { kind, format, path, start, end, overwrite, safe: is_safe } = args;
     let (start, end) = (start.as_deref(), end.as_deref());
-    let plan = ExportJob::new(&EXPORTS, &kind, &format).map_err(|fault| told(&fault))?;
+    let plan = ExportJob::new(&EXPORTS, &kind, &format).map_err(|fault| problem_of(&fault))?;
     // A record that ends with the midnight before still counts, unlike in lists.
     let from_us = days(ctx, start, "start")?.map(|span| span.from_us - 1);
     let to_us = days(ctx, end, "end")?.map(|span| span.to_us);
@@ -123,7 +123,7 @@ fn exported(ctx: &ConnectorContext, args: ExportArgs) -> Result<Exported, Troubl
     };
     let mut done = plan.write(&ctx.records, &order, &mut |_| {}).map_err(|fault| match fault {
         ExportError::Outside(_) => refused(&fault, allowed.as_deref()),
-        fault => told(&fault),
+        fault => problem_of(&fault),
     })?;
     for file in &mut done.files {
         file.path = file.path.replacen(whole.as_ref(), &path, 1);
@@ -145,10 +145,10 @@ pub fn allow_folder(records: &Records, folder: &str) -> Result<(), RecordsError>
 
 /// The question that `tollgate connect` asks once.
 pub const AGENT_EXPORTS: AgentExports =
-    AgentExports { example: "~/whoop", is_asked: is_folder_asked, allow: allow_folder };
+    AgentExports { example: "~/whoop", is_requested: is_folder_requested, allow: allow_folder };
 
 /// Whether the owner has answered.
-pub fn is_folder_asked(records: &Records) -> Result<bool, RecordsError> {
+pub fn is_folder_requested(records: &Records) -> Result<bool, RecordsError> {
     Ok(records.state_get(NAME, ALLOWED_KEY)?.is_some())
 }
 
@@ -167,11 +167,11 @@ fn allowed_folder(ctx: &ConnectorContext) -> Option<PathBuf> {
 /// The error for a path outside the export folders: names them and how to add one.
 fn refused(fault: &ExportError, allowed: Option<&Path>) -> WhoopProblem {
     let also = allowed.map(|folder| format!(" or below `{}`", folder.display()));
-    let words = format!(
+    let message = format!(
         "{fault}{}; the owner allows another folder with `exports` of `[services.whoop]` in tollgate.toml",
         also.unwrap_or_default()
     );
-    WhoopProblem::new(WhoopCode::ExportError, ENDPOINT, words)
+    WhoopProblem::new(WhoopCode::ExportError, ENDPOINT, message)
 }
 
 /// `~/…` is below the owner's home folder, as in a shell. The export folder still decides whether an
@@ -189,15 +189,15 @@ fn days(
     ctx: &ConnectorContext,
     text: Option<&str>,
     name: &str,
-) -> Result<Option<when::Span>, Trouble> {
+) -> Result<Option<when::Span>, ToolError> {
     let Some(text) = text else { return Ok(None) };
     when::days(text, here(ctx)).map(Some).ok_or_else(|| {
-        let words = format!("`{name}` must be a day, YYYY-MM-DD, or words such as `yesterday`");
-        WhoopProblem::invalid(ENDPOINT, words).into()
+        let message = format!("`{name}` must be a day, YYYY-MM-DD, or words such as `yesterday`");
+        WhoopProblem::invalid(ENDPOINT, message).into()
     })
 }
 
-fn told(fault: &ExportError) -> WhoopProblem {
+fn problem_of(fault: &ExportError) -> WhoopProblem {
     let code = match fault {
         ExportError::Invalid(_) => WhoopCode::ValidationError,
         ExportError::Empty(_) => WhoopCode::CacheEmpty,

@@ -70,47 +70,47 @@ impl<T: JsonSchema> Shown for AssembledText<T> {
 }
 
 /// A sentence, with the output behind it.
-pub(super) struct Said<T> {
+pub(super) struct TextOutput<T> {
     pub(super) text: String,
     pub(super) output: T,
 }
 
-impl<T: Serialize + JsonSchema> Shown for Said<T> {
+impl<T: Serialize + JsonSchema> Shown for TextOutput<T> {
     type Output = T;
 
     fn into_answer(self) -> Answer {
         let value = serde_json::to_value(self.output).unwrap_or_default();
-        Answer::Said { text: self.text, value }
+        Answer::Text { text: self.text, value }
     }
 }
 
 /// A failure in the main tool set.
 #[derive(Debug)]
-pub(super) enum Trouble {
+pub(super) enum ToolError {
     /// The arguments do not fit the tool: an `isError` answer.
     BadArgument(BadArgument),
     /// A domain error: an ordinary answer with the envelope.
     Problem(WhoopProblem),
 }
 
-impl From<BadArgument> for Trouble {
-    fn from(bad: BadArgument) -> Trouble {
-        Trouble::BadArgument(bad)
+impl From<BadArgument> for ToolError {
+    fn from(bad: BadArgument) -> ToolError {
+        ToolError::BadArgument(bad)
     }
 }
 
-impl From<WhoopProblem> for Trouble {
-    fn from(problem: WhoopProblem) -> Trouble {
-        Trouble::Problem(problem)
+impl From<WhoopProblem> for ToolError {
+    fn from(problem: WhoopProblem) -> ToolError {
+        ToolError::Problem(problem)
     }
 }
 
-impl Failure for Trouble {
+impl Failure for ToolError {
     fn into_answer(self) -> Answer {
         match self {
-            Trouble::Problem(problem) => Answer::Found(problem.envelope()),
-            Trouble::BadArgument(bad) => {
-                Answer::Failed { code: "invalid_arguments", words: bad.to_string() }
+            ToolError::Problem(problem) => Answer::Found(problem.envelope()),
+            ToolError::BadArgument(bad) => {
+                Answer::Failed { code: "invalid_arguments", message: bad.to_string() }
             }
         }
     }
@@ -136,17 +136,17 @@ impl Failure for Trouble {
 #[derive(Debug)]
 pub(super) struct ClassicFailure {
     pub(super) code: &'static str,
-    pub(super) words: String,
+    pub(super) message: String,
 }
 
 impl ClassicFailure {
-    pub(super) fn new(code: &'static str, words: impl Into<String>) -> ClassicFailure {
-        ClassicFailure { code, words: words.into() }
+    pub(super) fn new(code: &'static str, message: impl Into<String>) -> ClassicFailure {
+        ClassicFailure { code, message: message.into() }
     }
 
     /// An argument that cannot be used.
-    pub(super) fn invalid(words: impl Into<String>) -> ClassicFailure {
-        ClassicFailure::new("invalid_arguments", words)
+    pub(super) fn invalid(message: impl Into<String>) -> ClassicFailure {
+        ClassicFailure::new("invalid_arguments", message)
     }
 }
 
@@ -158,13 +158,13 @@ impl From<BadArgument> for ClassicFailure {
 
 impl From<WhoopProblem> for ClassicFailure {
     fn from(problem: WhoopProblem) -> ClassicFailure {
-        ClassicFailure::new(problem.code.as_str(), problem.words)
+        ClassicFailure::new(problem.code.as_str(), problem.message)
     }
 }
 
 impl Failure for ClassicFailure {
     fn into_answer(self) -> Answer {
-        Answer::Failed { code: self.code, words: self.words }
+        Answer::Failed { code: self.code, message: self.message }
     }
 
     /// These tools announce no null, though they accept it.

@@ -11,7 +11,7 @@ use super::api::{self, ApiPath, WaitPolicy};
 use super::kind::Kind;
 use super::problem::WhoopCode;
 use super::status::{self, WhoopLogin};
-use super::{NAME, Trouble, doubtful};
+use super::{NAME, ToolError, doubtful};
 use crate::tool::Json;
 use crate::{ConnectorContext, ToolCall, when};
 
@@ -75,7 +75,10 @@ impl Check {
     }
 }
 
-pub(super) async fn health(call: ToolCall<'_>, args: HealthArgs) -> Result<Json<Health>, Trouble> {
+pub(super) async fn health(
+    call: ToolCall<'_>,
+    args: HealthArgs,
+) -> Result<Json<Health>, ToolError> {
     let ctx = call.ctx;
     let checks = [
         auth(ctx),
@@ -89,11 +92,11 @@ pub(super) async fn health(call: ToolCall<'_>, args: HealthArgs) -> Result<Json<
 }
 
 /// The same without the vault key: nothing is opened and no request is sent.
-pub(super) fn locked(words: &str, now_us: i64) -> Health {
+pub(super) fn locked(message: &str, now_us: i64) -> Health {
     let skipped =
         |name| Check::new(name, CheckStatus::Skipped, "not looked at without the vault key");
     let checks = [
-        Check::new("auth", CheckStatus::Fail, words)
+        Check::new("auth", CheckStatus::Fail, message)
             .with("latency_ms", 0)
             .with("has_refresh_token", false),
         skipped("api_reachable"),

@@ -16,7 +16,7 @@ use insights::{Day, Metric, Units};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Trouble;
+use super::ToolError;
 use super::problem::{WhoopCode, WhoopProblem};
 use crate::when;
 use crate::{ConnectorContext, ToolCall};
@@ -87,8 +87,8 @@ fn data(ctx: &ConnectorContext, days: Option<i32>) -> Result<DailyData, WhoopPro
     let loaded = daily::load(&ctx.records, ctx.clock.now().wall_us, days);
     let data = loaded.map_err(|error| WhoopProblem::cache(ENDPOINT, &error))?;
     if data.is_empty() {
-        let words = "the mirror has no scored records for this; run sync_whoop first";
-        return Err(WhoopProblem::new(WhoopCode::CacheEmpty, ENDPOINT, words));
+        let message = "the mirror has no scored records for this; run sync_whoop first";
+        return Err(WhoopProblem::new(WhoopCode::CacheEmpty, ENDPOINT, message));
     }
     Ok(data)
 }
@@ -112,9 +112,9 @@ fn days(value: Option<i64>, default: i32) -> Result<i32, WhoopProblem> {
 /// A local day in words or as a date.
 fn day(data: &DailyData, name: &str, text: &str) -> Result<Day, WhoopProblem> {
     when::day(text, data.here).map(Day::from_date).ok_or_else(|| {
-        let words = format!(
+        let message = format!(
             "`{name}` is not a day; write it as YYYY-MM-DD, or `today`, `yesterday`, a weekday"
         );
-        WhoopProblem::invalid(ENDPOINT, words)
+        WhoopProblem::invalid(ENDPOINT, message)
     })
 }

@@ -46,7 +46,7 @@ pub enum LegacyError {
     #[error(transparent)]
     Accounts(#[from] AccountsError),
     #[error(
-        "the records in `{}` are of another person than those here\nhint: `--home DIR` takes them into a home of their own", .0.display()
+        "the records in `{}` belong to a different person than the records here\nhint: `--home DIR` imports them into a separate home", .0.display()
     )]
     OtherPerson(PathBuf),
 }

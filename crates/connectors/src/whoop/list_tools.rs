@@ -12,7 +12,7 @@ use super::kind::Kind;
 use super::lists::{ListRequest, ListResult, left_open_since, live, mirrored, window};
 use super::problem::WhoopProblem;
 use super::records::Record;
-use super::{NAME, Trouble, fill, here, truncate};
+use super::{NAME, ToolError, fill, here, truncate};
 use crate::{ConnectorContext, JsonText, ToolCall, when};
 
 /// Reserved for the rest of the output.
@@ -47,7 +47,7 @@ pub(super) struct ListOutput<T> {
 pub(super) async fn list<T: Record>(
     call: ToolCall<'_>,
     args: ListArgs,
-) -> Result<AssembledText<ListOutput<T>>, Trouble> {
+) -> Result<AssembledText<ListOutput<T>>, ToolError> {
     let (ctx, kind) = (call.ctx, T::KIND);
     let wanted = ListRequest {
         from_us: bound(ctx, kind, "start", args.start.as_deref(), when::start_us)?,

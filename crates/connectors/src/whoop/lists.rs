@@ -41,7 +41,7 @@ pub(super) struct ListResult {
 }
 
 /// The span that must be complete.
-pub(super) fn asked_stretch(from_us: Option<i64>, to_us: Option<i64>, now_us: i64) -> Stretch {
+pub(super) fn requested_stretch(from_us: Option<i64>, to_us: Option<i64>, now_us: i64) -> Stretch {
     let mut stretch = Stretch::of(from_us, to_us, now_us);
     if stretch.from_us == stretch.to_us {
         // An instant: records across it match.
@@ -103,7 +103,7 @@ fn cover_whole(
     if from_us < to_us
         && let Err(problem) = fill::cover(ctx, kind, from_us, to_us)
     {
-        tracing::warn!(%problem, "a window that came whole is not remembered");
+        tracing::warn!(%problem, "could not remember a completely fetched window");
     }
 }
 
@@ -140,7 +140,7 @@ pub(super) async fn mirrored(
 ) -> Result<ListResult, WhoopProblem> {
     let failed = |error| WhoopProblem::cache(kind.path(), &error);
     let now_us = ctx.clock.now().wall_us;
-    let stretch = asked_stretch(wanted.from_us, wanted.to_us, now_us);
+    let stretch = requested_stretch(wanted.from_us, wanted.to_us, now_us);
     if stretch.from_us > stretch.to_us && stretch.from_us < now_us {
         return Ok(ListResult { texts: read(ctx, kind, wanted)?, ..ListResult::default() });
     }
@@ -206,7 +206,7 @@ async fn bring_cycles(ctx: &ConnectorContext, stretch: Stretch, limit: Option<us
     let cycles = Stretch { from_us: stretch.from_us - fill::NIGHT_US, ..stretch };
     let gaps = fill::missing(ctx, Kind::Cycles, cycles).unwrap_or_default();
     if let Err(problem) = fill::fill(ctx, Kind::Cycles, cycles, &gaps, limit).await {
-        tracing::warn!(%problem, "the cycles of recoveries did not come");
+        tracing::warn!(%problem, "could not fetch the cycles of recoveries");
     }
 }
 

@@ -7,17 +7,20 @@ use super::problem::{WhoopCode, WhoopProblem};
 use super::status::AuthStatus;
 use super::table::CLASSIC;
 use crate::tool::Json;
-use crate::vault_locked::WORDS;
+use crate::vault_locked::MESSAGE;
 use crate::{Answer, Tool};
 
 pub(crate) fn locked(tool: &Tool, now_us: i64) -> Answer {
     if tool.set == CLASSIC {
-        return Answer::Failed { code: WhoopCode::AuthFailed.as_str(), words: WORDS.to_owned() };
+        return Answer::Failed {
+            code: WhoopCode::AuthFailed.as_str(),
+            message: MESSAGE.to_owned(),
+        };
     }
     match tool.name {
-        "get_whoop_auth_status" => Json(AuthStatus::no_tokens(WORDS)).into_answer(),
-        "health_check" => Json(health::locked(WORDS, now_us)).into_answer(),
-        name => WhoopProblem::new(WhoopCode::AuthFailed, endpoint(name), WORDS).envelope().into(),
+        "get_whoop_auth_status" => Json(AuthStatus::no_tokens(MESSAGE)).into_answer(),
+        "health_check" => Json(health::locked(MESSAGE, now_us)).into_answer(),
+        name => WhoopProblem::new(WhoopCode::AuthFailed, endpoint(name), MESSAGE).envelope().into(),
     }
 }
 

@@ -108,7 +108,7 @@ impl Derived {
         let mut warnings = Vec::new();
         for shaped in &self.shaped {
             warnings.extend(shaped.warning(kind));
-            warnings.extend(shaped.doubt_words(kind));
+            warnings.extend(shaped.doubt_message(kind));
             if shaped.id.is_none() || shaped.updated.is_none() {
                 warnings.push(format!("{}: a record without id or `updated_at` came", kind.name()));
             }

@@ -53,7 +53,7 @@ impl WhoopCode {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WhoopProblem {
     pub code: WhoopCode,
-    pub words: String,
+    pub message: String,
     pub endpoint: String,
 }
 
@@ -61,13 +61,13 @@ impl WhoopProblem {
     pub fn new(
         code: WhoopCode,
         endpoint: impl Into<String>,
-        words: impl Into<String>,
+        message: impl Into<String>,
     ) -> WhoopProblem {
-        WhoopProblem { code, words: words.into(), endpoint: endpoint.into() }
+        WhoopProblem { code, message: message.into(), endpoint: endpoint.into() }
     }
 
-    pub fn invalid(endpoint: impl Into<String>, words: impl Into<String>) -> WhoopProblem {
-        WhoopProblem::new(WhoopCode::ValidationError, endpoint, words)
+    pub fn invalid(endpoint: impl Into<String>, message: impl Into<String>) -> WhoopProblem {
+        WhoopProblem::new(WhoopCode::ValidationError, endpoint, message)
     }
 
     pub fn cache(endpoint: impl Into<String>, cause: &impl std::fmt::Display) -> WhoopProblem {
@@ -88,23 +88,23 @@ impl WhoopProblem {
 
     /// The tool's result.
     pub fn envelope(&self) -> Value {
-        json!({"error": {"code": self.code.as_str(), "message": self.words, "endpoint": self.endpoint}})
+        json!({"error": {"code": self.code.as_str(), "message": self.message, "endpoint": self.endpoint}})
     }
 
     /// The resource's result: the same without the endpoint.
     pub fn bare_envelope(&self) -> Value {
-        json!({"error": {"code": self.code.as_str(), "message": self.words}})
+        json!({"error": {"code": self.code.as_str(), "message": self.message}})
     }
 
     /// `CODE: message`, as sync results and audit rows show it.
     pub fn line(&self) -> String {
-        format!("{}: {}", self.code.as_str(), self.words)
+        format!("{}: {}", self.code.as_str(), self.message)
     }
 }
 
 impl std::fmt::Display for WhoopProblem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} {} ({})", self.code.as_str(), self.words, self.endpoint)
+        write!(f, "{} {} ({})", self.code.as_str(), self.message, self.endpoint)
     }
 }
 

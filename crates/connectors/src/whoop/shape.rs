@@ -61,12 +61,12 @@ impl Shaped {
         match &self.flat {
             // Serializing an object with string keys cannot fail.
             Ok(flat) => serde_json::to_string(flat).unwrap_or_default(),
-            Err(fault) => json!({"invalid": self.invalid_words(fault)}).to_string(),
+            Err(fault) => json!({"invalid": self.invalid_message(fault)}).to_string(),
         }
     }
 
     /// The warning about a record with impossible times.
-    pub fn doubt_words(&self, kind: Kind) -> Option<String> {
+    pub fn doubt_message(&self, kind: Kind) -> Option<String> {
         let doubt = self.doubt.filter(|_| self.flat.is_ok())?;
         let id = self.id.as_deref().unwrap_or("without id");
         Some(format!("{}: record {id} is kept with impossible times: {doubt}", kind.name()))
@@ -75,10 +75,10 @@ impl Shaped {
     /// The warning about an unreadable record.
     pub fn warning(&self, kind: Kind) -> Option<String> {
         let fault = self.flat.as_ref().err()?;
-        Some(format!("{}: {}", kind.name(), self.invalid_words(fault)))
+        Some(format!("{}: {}", kind.name(), self.invalid_message(fault)))
     }
 
-    fn invalid_words(&self, fault: &UnreadableField) -> String {
+    fn invalid_message(&self, fault: &UnreadableField) -> String {
         format!("record {} left out, {fault}", self.id.as_deref().unwrap_or("without id"))
     }
 }

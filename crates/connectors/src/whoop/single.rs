@@ -10,7 +10,7 @@ use super::kind::{CURRENT, Kind};
 use super::problem::{WhoopCode, WhoopProblem};
 use super::records::{Cycle, Record, Recovery, Sleep, Workout};
 use super::shape::{INVALID, Shaped, shape_text};
-use super::{NAME, Trouble, daily::pick, lists, mirror_writer, truncate};
+use super::{NAME, ToolError, daily::pick, lists, mirror_writer, truncate};
 use crate::tool::Json;
 use crate::{ConnectorContext, ToolCall};
 
@@ -56,7 +56,10 @@ pub(super) struct OneCycle {
     stale_since: Option<String>,
 }
 
-pub(super) async fn cycle(call: ToolCall<'_>, args: CycleArgs) -> Result<Json<OneCycle>, Trouble> {
+pub(super) async fn cycle(
+    call: ToolCall<'_>,
+    args: CycleArgs,
+) -> Result<Json<OneCycle>, ToolError> {
     let id = args.cycle_id;
     let find = |ctx: &ConnectorContext| ctx.records.one(NAME, Kind::Cycles.name(), &id.to_string());
     let endpoint = ApiPath::Cycle(id);
@@ -70,7 +73,7 @@ pub(super) async fn cycle(call: ToolCall<'_>, args: CycleArgs) -> Result<Json<On
 pub(super) async fn cycle_sleep(
     call: ToolCall<'_>,
     args: CycleArgs,
-) -> Result<Json<Sleep>, Trouble> {
+) -> Result<Json<Sleep>, ToolError> {
     let id = args.cycle_id;
     let endpoint = ApiPath::CycleSleep(id);
     let find = |ctx: &ConnectorContext| {
@@ -87,7 +90,7 @@ pub(super) async fn cycle_sleep(
 pub(super) async fn cycle_recovery(
     call: ToolCall<'_>,
     args: CycleArgs,
-) -> Result<Json<Recovery>, Trouble> {
+) -> Result<Json<Recovery>, ToolError> {
     let id = args.cycle_id;
     let endpoint = ApiPath::CycleRecovery(id);
     let find =
@@ -96,7 +99,7 @@ pub(super) async fn cycle_recovery(
     record(call.ctx, endpoint, known).await
 }
 
-pub(super) async fn sleep(call: ToolCall<'_>, args: SleepArgs) -> Result<Json<Sleep>, Trouble> {
+pub(super) async fn sleep(call: ToolCall<'_>, args: SleepArgs) -> Result<Json<Sleep>, ToolError> {
     let id = args.sleep_id.as_str();
     activity(call.ctx, "sleep_id", id, ApiPath::Sleep(id), args.fresh).await
 }
@@ -104,7 +107,7 @@ pub(super) async fn sleep(call: ToolCall<'_>, args: SleepArgs) -> Result<Json<Sl
 pub(super) async fn workout(
     call: ToolCall<'_>,
     args: WorkoutArgs,
-) -> Result<Json<Workout>, Trouble> {
+) -> Result<Json<Workout>, ToolError> {
     let id = args.workout_id.as_str();
     activity(call.ctx, "workout_id", id, ApiPath::Workout(id), args.fresh).await
 }
@@ -116,9 +119,9 @@ async fn activity<T: Record>(
     id: &str,
     endpoint: ApiPath<'_>,
     fresh: bool,
-) -> Result<Json<T>, Trouble> {
+) -> Result<Json<T>, ToolError> {
     check_id(id)
-        .map_err(|words| WhoopProblem::invalid(endpoint.path(), format!("`{name}` {words}")))?;
+        .map_err(|message| WhoopProblem::invalid(endpoint.path(), format!("`{name}` {message}")))?;
     let find = |ctx: &ConnectorContext| ctx.records.one(NAME, T::KIND.name(), id);
     let known = if fresh { None } else { mirrored(ctx, endpoint, find)? };
     record(ctx, endpoint, known).await
@@ -139,7 +142,7 @@ pub(super) fn check_id(id: &str) -> Result<(), &'static str> {
 pub(super) async fn snapshot<T: Record>(
     call: ToolCall<'_>,
     args: FreshArgs,
-) -> Result<Json<T>, Trouble> {
+) -> Result<Json<T>, ToolError> {
     let endpoint = if T::KIND == Kind::Profile { ApiPath::Profile } else { ApiPath::Body };
     let find = |ctx: &ConnectorContext| ctx.records.one(NAME, T::KIND.name(), CURRENT);
     let known = if args.fresh { None } else { mirrored(call.ctx, endpoint, find)? };
@@ -150,16 +153,16 @@ async fn record<T: Record>(
     ctx: &ConnectorContext,
     endpoint: ApiPath<'_>,
     known: Option<StoredRecord>,
-) -> Result<Json<T>, Trouble> {
+) -> Result<Json<T>, ToolError> {
     let flat = or_fetched(ctx, T::KIND, endpoint, known).await?;
     Ok(Json(typed(flat, endpoint)?))
 }
 
 fn typed<T: Record>(flat: Map<String, Value>, endpoint: ApiPath<'_>) -> Result<T, WhoopProblem> {
     T::of(flat).ok_or_else(|| {
-        let words =
+        let message =
             "the record in the mirror is damaged; `tollgate sync whoop --full` brings it again";
-        WhoopProblem::new(WhoopCode::CacheError, endpoint.path(), words)
+        WhoopProblem::new(WhoopCode::CacheError, endpoint.path(), message)
     })
 }
 
@@ -180,8 +183,9 @@ async fn or_fetched(
     known: Option<StoredRecord>,
 ) -> Result<Map<String, Value>, WhoopProblem> {
     match known {
-        Some(row) => truncate::record(kind, &row.flat)
-            .map_err(|words| WhoopProblem::new(WhoopCode::UpstreamError, endpoint.path(), words)),
+        Some(row) => truncate::record(kind, &row.flat).map_err(|message| {
+            WhoopProblem::new(WhoopCode::UpstreamError, endpoint.path(), message)
+        }),
         None => fetched(ctx, kind, endpoint).await,
     }
 }
@@ -211,8 +215,8 @@ pub(super) async fn fetched(
     }
     let shaped = shape_text(kind, fetched.text());
     if let Err(fault) = &shaped.flat {
-        let words = format!("WHOOP sent a record that cannot be read: {fault}");
-        return Err(WhoopProblem::new(WhoopCode::UpstreamError, endpoint.path(), words));
+        let message = format!("WHOOP sent a record that cannot be read: {fault}");
+        return Err(WhoopProblem::new(WhoopCode::UpstreamError, endpoint.path(), message));
     }
     if kind == Kind::Recoveries {
         bring_cycle(ctx, &shaped).await;
@@ -230,7 +234,7 @@ async fn bring_cycle(ctx: &ConnectorContext, recovery: &Shaped) {
     let Some(endpoint) = ApiPath::of(Kind::Cycles, id) else { return };
     let Ok(fetched) = api::get(ctx, endpoint, &[], WaitPolicy::PROMPT).await else { return };
     if let Err(error) = mirror_writer::store_page(ctx, Kind::Cycles, &[fetched.text()]) {
-        tracing::warn!(%error, "the cycle of a recovery was not kept");
+        tracing::warn!(%error, "could not store the cycle of a recovery");
     }
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use store::accounts::{AccountState, AccountSummary};
 
 use super::problem::{WhoopCode, WhoopProblem};
-use super::{NAME, Trouble, sync};
+use super::{NAME, ToolError, sync};
 use crate::arguments::NoArgs;
 use crate::sync::{SyncReport, SyncRequest};
 use crate::tool::Json;
@@ -73,8 +73,8 @@ pub(super) fn login(ctx: &ConnectorContext) -> (WhoopLogin, Option<AccountSummar
     (login, Some(facts))
 }
 
-pub(super) fn status(call: ToolCall<'_>, _: NoArgs) -> Ready<Result<Json<AuthStatus>, Trouble>> {
-    ready(auth_status(call.ctx).map(Json).map_err(Trouble::from))
+pub(super) fn status(call: ToolCall<'_>, _: NoArgs) -> Ready<Result<Json<AuthStatus>, ToolError>> {
+    ready(auth_status(call.ctx).map(Json).map_err(ToolError::from))
 }
 
 fn auth_status(ctx: &ConnectorContext) -> Result<AuthStatus, WhoopProblem> {
@@ -112,7 +112,10 @@ impl AuthStatus {
     }
 }
 
-pub(super) async fn sync(call: ToolCall<'_>, args: SyncArgs) -> Result<Json<SyncReport>, Trouble> {
+pub(super) async fn sync(
+    call: ToolCall<'_>,
+    args: SyncArgs,
+) -> Result<Json<SyncReport>, ToolError> {
     let asked = SyncRequest {
         full: args.full,
         since: args.since.filter(|text| !text.is_empty()),

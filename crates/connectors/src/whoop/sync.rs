@@ -56,8 +56,8 @@ fn derive(kind: &str, raw: &str) -> Option<Derived> {
     })
 }
 
-fn events(ctx: &ConnectorContext, asked: &EventsRequest<'_>) -> Result<Value, ResourceError> {
-    Ok(super::events::find(ctx, &Caller::owner(), asked, true)?.value())
+fn events(ctx: &ConnectorContext, request: &EventsRequest<'_>) -> Result<Value, ResourceError> {
+    Ok(super::events::find(ctx, &Caller::owner(), request, true)?.value())
 }
 
 const SECOND_US: i64 = 1_000_000;
@@ -77,10 +77,10 @@ const FULL_FROM: &str = "2010-01-01T00:00:00Z";
 /// Runs a sync for the tool: its report, or why it could not start.
 pub(super) async fn sync_whoop(
     ctx: &ConnectorContext,
-    asked: &SyncRequest,
+    request: &SyncRequest,
     on_progress: OnProgress<'_>,
 ) -> Result<SyncReport, WhoopProblem> {
-    sync::run(ctx, &MIRROR, asked, on_progress).await.map_err(|error| {
+    sync::run(ctx, &MIRROR, request, on_progress).await.map_err(|error| {
         let message = error.to_string().replace("\nhint: ", "; ");
         WhoopProblem::new(WhoopCode::SyncError, "/sync", message)
     })
@@ -97,47 +97,47 @@ enum FetchStart {
 
 fn since_cycles(
     ctx: &ConnectorContext,
-    asked: &SyncRequest,
+    request: &SyncRequest,
     now_us: i64,
 ) -> Result<Option<String>, RecordsError> {
-    since(ctx, Kind::Cycles, asked, now_us)
+    since(ctx, Kind::Cycles, request, now_us)
 }
 
 fn since_recoveries(
     ctx: &ConnectorContext,
-    asked: &SyncRequest,
+    request: &SyncRequest,
     now_us: i64,
 ) -> Result<Option<String>, RecordsError> {
-    since(ctx, Kind::Recoveries, asked, now_us)
+    since(ctx, Kind::Recoveries, request, now_us)
 }
 
 fn since_sleeps(
     ctx: &ConnectorContext,
-    asked: &SyncRequest,
+    request: &SyncRequest,
     now_us: i64,
 ) -> Result<Option<String>, RecordsError> {
-    since(ctx, Kind::Sleeps, asked, now_us)
+    since(ctx, Kind::Sleeps, request, now_us)
 }
 
 fn since_workouts(
     ctx: &ConnectorContext,
-    asked: &SyncRequest,
+    request: &SyncRequest,
     now_us: i64,
 ) -> Result<Option<String>, RecordsError> {
-    since(ctx, Kind::Workouts, asked, now_us)
+    since(ctx, Kind::Workouts, request, now_us)
 }
 
 /// The lower bound as the history records it. An unreadable value is recorded as given.
 fn since(
     ctx: &ConnectorContext,
     kind: Kind,
-    asked: &SyncRequest,
+    request: &SyncRequest,
     now_us: i64,
 ) -> Result<Option<String>, RecordsError> {
-    if asked.full {
+    if request.full {
         return Ok(Some(FULL_FROM.to_owned()));
     }
-    match (&asked.since, reach(ctx, kind, asked, now_us)?) {
+    match (&request.since, reach(ctx, kind, request, now_us)?) {
         (Some(text), Some(FetchStart::Asked(from_us))) if when::strict_date(text).is_some() => {
             Ok(Some(utc_millis(from_us)))
         }
@@ -153,13 +153,13 @@ fn since(
 fn reach(
     ctx: &ConnectorContext,
     kind: Kind,
-    asked: &SyncRequest,
+    request: &SyncRequest,
     now_us: i64,
 ) -> Result<Option<FetchStart>, RecordsError> {
-    if asked.full {
+    if request.full {
         return Ok(when::instant_us(FULL_FROM).map(FetchStart::Asked));
     }
-    if let Some(text) = asked.since.as_deref().filter(|text| !text.is_empty()) {
+    if let Some(text) = request.since.as_deref().filter(|text| !text.is_empty()) {
         let here = Here { now_us, offset_s: super::offset_s(&ctx.records).unwrap_or(0) };
         return Ok(when::start_us(text, here).ok().map(FetchStart::Asked));
     }
@@ -246,6 +246,6 @@ async fn snapshot(
 
 impl From<WhoopProblem> for ResourceError {
     fn from(problem: WhoopProblem) -> ResourceError {
-        ResourceError { code: problem.code.as_str(), words: problem.words }
+        ResourceError { code: problem.code.as_str(), message: problem.message }
     }
 }

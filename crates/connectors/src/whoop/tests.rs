@@ -70,9 +70,11 @@ impl WhoopFixture {
 
     pub(super) async fn call(&self, tool: &str, arguments: Value) -> Value {
         match self.answer(tool, arguments).await {
-            Answer::Found(value) | Answer::Said { value, .. } | Answer::Refused(value) => value,
+            Answer::Found(value) | Answer::Text { value, .. } | Answer::Refused(value) => value,
             Answer::Json(written) => serde_json::from_str(written.plain()).unwrap(),
-            Answer::Failed { code, words } => serde_json::json!({"failed": code, "words": words}),
+            Answer::Failed { code, message } => {
+                serde_json::json!({"failed": code, "words": message})
+            }
         }
     }
 

@@ -87,7 +87,7 @@ pub(super) fn join<'a>(
 pub(super) fn record(kind: Kind, text: &str) -> Result<Map<String, Value>, String> {
     let record: Map<String, Value> = serde_json::from_str(text).unwrap_or_default();
     match record.get("invalid").and_then(Value::as_str) {
-        Some(words) => Err(format!("{}: {words}", kind.name())),
+        Some(message) => Err(format!("{}: {message}", kind.name())),
         None => Ok(record),
     }
 }
@@ -105,6 +105,9 @@ mod tests {
         let warnings = join(Kind::Sleeps, whole.into_iter().chain(damaged), &mut out);
         assert_eq!(out.plain(), whole.join(","));
         assert_eq!(warnings.len(), damaged.len());
-        assert!(warnings.iter().all(|words| words.starts_with("sleeps: a record")), "{warnings:?}");
+        assert!(
+            warnings.iter().all(|message| message.starts_with("sleeps: a record")),
+            "{warnings:?}"
+        );
     }
 }

@@ -98,8 +98,8 @@ impl fmt::Display for DeliveryRefusal {
             DeliveryRefusal::TooLarge => "the delivery is too large",
             DeliveryRefusal::Malformed => "the delivery is not an event of WHOOP's second version",
             DeliveryRefusal::NotConnected => "WHOOP is not connected here",
-            DeliveryRefusal::Store(words) => {
-                return write!(f, "the delivery cannot be noted: {words}");
+            DeliveryRefusal::Store(message) => {
+                return write!(f, "the delivery cannot be noted: {message}");
             }
         })
     }

@@ -73,7 +73,7 @@ const BAD_KEY: (Code, &str, &str) = (
 fn refusal(ctx: &ConnectorContext, what: &str, reply: &Reply, body: &Value) -> Option<Problem> {
     let reasons = ["/error/errors/0/reason", "/error/details/0/reason", "/error/status"];
     let reason = reasons.iter().find_map(|place| body.pointer(place)?.as_str()).unwrap_or_default();
-    let words = body.pointer("/error/message").and_then(Value::as_str).unwrap_or_default();
+    let text = body.pointer("/error/message").and_then(Value::as_str).unwrap_or_default();
     let (code, message, hint) = match reason {
         "quotaExceeded" | "dailyLimitExceeded" | "RESOURCE_EXHAUSTED" => {
             return Some(quota(ctx, what, reply.status));
@@ -87,7 +87,7 @@ fn refusal(ctx: &ConnectorContext, what: &str, reply: &Reply, body: &Value) -> O
             "enable it at https://console.cloud.google.com, then call again in a few minutes",
         ),
         "keyInvalid" | "keyExpired" | "API_KEY_INVALID" => BAD_KEY,
-        _ if reply.status == 400 && words.contains("API key") => BAD_KEY,
+        _ if reply.status == 400 && text.contains("API key") => BAD_KEY,
         "subscriptionForbidden" => (
             Code::PrivateProfile,
             "YouTube does not show these subscriptions",
@@ -100,7 +100,7 @@ fn refusal(ctx: &ConnectorContext, what: &str, reply: &Reply, body: &Value) -> O
         ),
         _ => return None,
     };
-    let wait = reply.wait_asked().filter(|_| code == Code::RateLimited);
+    let wait = reply.retry_after().filter(|_| code == Code::RateLimited);
     let wait_s = wait.map(|wait| wait.as_secs().max(1));
     Some(Problem::new(code, NAME, message, hint).status(reply.status).retry_after(wait_s))
 }

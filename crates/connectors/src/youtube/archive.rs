@@ -97,7 +97,7 @@ pub(super) const WATCHES: List = List {
     kind: "watches",
     id: |item| Some(format!("{} {}", second(item)?, query_param(item, "v")?)),
     at: "/time",
-    stamp: Stamp::Said,
+    stamp: Stamp::FromItem,
     parent: None,
     flat: |item| {
         columns([
@@ -116,7 +116,7 @@ pub(super) const SEARCHES: List = List {
     kind: "searches",
     id: |item| Some(format!("{} {}", second(item)?, query_param(item, "search_query")?)),
     at: "/time",
-    stamp: Stamp::Said,
+    stamp: Stamp::FromItem,
     parent: None,
     flat: |item| {
         columns([
@@ -182,11 +182,11 @@ const TITLE_AFFIXES: &[(&str, &str)] = &[
 
 /// The title without that text, where it is known.
 fn title(item: &Value) -> Value {
-    let said = item.get("title").and_then(Value::as_str).unwrap_or_default();
-    let said = said.replace('\u{a0}', " ");
+    let given = item.get("title").and_then(Value::as_str).unwrap_or_default();
+    let given = given.replace('\u{a0}', " ");
     let bare = TITLE_AFFIXES.iter().find_map(|(before, after)| {
-        let bare = said.strip_prefix(before)?.strip_suffix(after)?;
-        (bare.len() < said.len()).then_some(bare)
+        let bare = given.strip_prefix(before)?.strip_suffix(after)?;
+        (bare.len() < given.len()).then_some(bare)
     });
-    json!(bare.unwrap_or(&said).trim())
+    json!(bare.unwrap_or(&given).trim())
 }

@@ -56,7 +56,7 @@ pub(super) const SUBSCRIPTIONS: List = List {
     kind: "subscriptions",
     id: |item| text_at(item, "/snippet/resourceId/channelId"),
     at: PUBLISHED,
-    stamp: Stamp::Said,
+    stamp: Stamp::FromItem,
     parent: None,
     flat: |item| {
         columns([
@@ -72,7 +72,7 @@ pub(super) const LIKES: List = List {
     kind: "likes",
     id: |item| text_at(item, "/snippet/resourceId/videoId"),
     at: PUBLISHED,
-    stamp: Stamp::Said,
+    stamp: Stamp::FromItem,
     parent: None,
     flat: |item| {
         columns([
@@ -88,7 +88,7 @@ pub(super) const PLAYLISTS: List = List {
     kind: "playlists",
     id: |item| text_at(item, "/id"),
     at: PUBLISHED,
-    stamp: Stamp::Seen,
+    stamp: Stamp::FirstSeen,
     parent: None,
     flat: |item| {
         columns([
@@ -106,7 +106,7 @@ pub(super) const PLAYLIST_ITEMS: List = List {
     kind: "playlist_items",
     id: |item| id_of(item, item.pointer("/snippet/resourceId/videoId")?.as_str()?),
     at: PUBLISHED,
-    stamp: Stamp::Seen,
+    stamp: Stamp::FirstSeen,
     parent: Some("/playlist_id"),
     flat: |item| {
         columns([

@@ -15,7 +15,7 @@ pub(super) const PERSONAL: Personal = Personal {
     ],
     about: "YouTube: credentials, search, trending",
     commands: &[
-        PersonalCommand::credentials("Try the login, or else the key, for real"),
+        PersonalCommand::credentials("Check the login, or else the key, with the service"),
         PersonalCommand::tool(
             "search",
             "Search videos; Google allows 100 a day",

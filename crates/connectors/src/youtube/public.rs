@@ -288,9 +288,9 @@ fn missing(what: &str) -> Problem {
 }
 
 /// A video's id, alone or from one of the usual URLs.
-fn video_id(said: &str) -> Option<String> {
-    let id = match url::Url::parse(said) {
-        Err(_) => said.to_owned(),
+fn video_id(given: &str) -> Option<String> {
+    let id = match url::Url::parse(given) {
+        Err(_) => given.to_owned(),
         Ok(url) => match url.host_str()?.trim_start_matches("www.").trim_start_matches("m.") {
             "youtu.be" => url.path().trim_matches('/').to_owned(),
             "youtube.com" => {
@@ -305,15 +305,15 @@ fn video_id(said: &str) -> Option<String> {
 }
 
 /// The request parameter that selects a channel, and its value.
-fn channel_id(said: &str) -> Option<(&'static str, String)> {
-    let said = said.split_once("youtube.com/").map_or(said, |(_, path)| path);
-    let said = said.trim_start_matches("channel/").split(['/', '?']).next()?;
-    if let Some(handle) = said.strip_prefix('@') {
+fn channel_id(given: &str) -> Option<(&'static str, String)> {
+    let given = given.split_once("youtube.com/").map_or(given, |(_, path)| path);
+    let given = given.trim_start_matches("channel/").split(['/', '?']).next()?;
+    if let Some(handle) = given.strip_prefix('@') {
         let is_good = (1..=60).contains(&handle.chars().count())
             && !handle.chars().any(|c| c.is_control() || c.is_whitespace());
-        return is_good.then(|| ("forHandle", said.to_owned()));
+        return is_good.then(|| ("forHandle", given.to_owned()));
     }
-    is_id(said).then(|| ("id", said.to_owned()))
+    is_id(given).then(|| ("id", given.to_owned()))
 }
 
 pub(super) fn items(found: &Value) -> &[Value] {
@@ -379,7 +379,7 @@ mod tests {
 
     #[test]
     fn videos_and_channels_are_found_by_id_handle_and_url() {
-        for (said, id) in [
+        for (given, id) in [
             ("dQw4w9WgXcQ", Some("dQw4w9WgXcQ")),
             ("https://www.youtube.com/watch?v=dQw4w9WgXcQ&t=1", Some("dQw4w9WgXcQ")),
             ("https://youtu.be/dQw4w9WgXcQ", Some("dQw4w9WgXcQ")),
@@ -388,17 +388,17 @@ mod tests {
             ("a,b", None),
             ("../x", None),
         ] {
-            assert_eq!(video_id(said).as_deref(), id, "{said}");
+            assert_eq!(video_id(given).as_deref(), id, "{given}");
         }
-        for (said, expected) in [
+        for (given, expected) in [
             ("UCabc", Some(("id", "UCabc"))),
             ("@Some.One", Some(("forHandle", "@Some.One"))),
             ("https://www.youtube.com/@one/videos", Some(("forHandle", "@one"))),
             ("https://www.youtube.com/channel/UCabc", Some(("id", "UCabc"))),
             ("a b", None),
         ] {
-            let found = channel_id(said);
-            assert_eq!(found.as_ref().map(|(by, id)| (*by, id.as_str())), expected, "{said}");
+            let found = channel_id(given);
+            assert_eq!(found.as_ref().map(|(by, id)| (*by, id.as_str())), expected, "{given}");
         }
     }
 

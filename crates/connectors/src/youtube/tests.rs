@@ -87,8 +87,8 @@ async fn public_tools_work_with_a_key_and_with_a_login() {
             (Some("DE"), 10)
         );
         let channel = all(&fixture, "channel")[4].clone();
-        for said in [&channel["id"], &channel["snippet"]["customUrl"]] {
-            let info = fixture.good("get_channel_info", json!({ "channel_id": said })).await;
+        for given in [&channel["id"], &channel["snippet"]["customUrl"]] {
+            let info = fixture.good("get_channel_info", json!({ "channel_id": given })).await;
             assert_eq!(info["channel_id"], channel["id"]);
             assert_eq!(info["subscriber_count"], "Hidden");
         }

@@ -65,5 +65,5 @@ async fn the_owner_may_sign_in_again_and_is_asked_for_the_name_once() {
     fixture.ctx.records.state_drop("whoop", "member").unwrap();
     let (_theirs, ctx) = fixture.somebody_else();
     let refused = api::get(&ctx, api::ApiPath::Body, &[], api::WaitPolicy::BRIEF).await;
-    assert!(refused.unwrap_err().words.contains("--replace"));
+    assert!(refused.unwrap_err().message.contains("--replace"));
 }

@@ -180,7 +180,7 @@ fn checked(app: &App, query: &str) -> Result<Found, Problem> {
         Ok(checked) => Ok(Ok((client, checked))),
         Err(AuthorizeFault::Page(refusal)) => Err(on_page(&refusal)),
         Err(AuthorizeFault::Redirect { to, refusal }) => {
-            let why = format!("authorization of {}: {}", client.id, refusal.words);
+            let why = format!("authorization of {}: {}", client.id, refusal.description);
             Ok(Err(Response::see_other(&to).refused(why)))
         }
     }
@@ -191,7 +191,7 @@ fn on_page(refusal: &Refusal) -> Problem {
         StatusCode::BAD_REQUEST,
         format!(
             "this authorization request cannot be used: {}\nhint: start again from the application; if this repeats, it is a fault of the application",
-            refusal.words
+            refusal.description
         ),
     )
 }
@@ -231,8 +231,8 @@ fn server_of(path: &str) -> Option<&str> {
 
 fn decide(app: &App, request: &Request<Bytes>) -> Result<Response, Problem> {
     if !csrf::is_same_origin(request.headers()) {
-        let words = "this form was not sent by a page of this gate";
-        return Err(Problem::new(StatusCode::FORBIDDEN, words));
+        let message = "this form was not sent by a page of this gate";
+        return Err(Problem::new(StatusCode::FORBIDDEN, message));
     }
     let form = request::form(request.headers(), request.body())?;
     let visitor =
@@ -255,8 +255,8 @@ fn decide(app: &App, request: &Request<Bytes>) -> Result<Response, Problem> {
         Err(response) => return Ok(response),
     };
     if !app.consents.take(&binding, app.now_us()) {
-        let words = "this consent page was answered before, or is too old; start again from the application";
-        return Err(Problem::new(StatusCode::FORBIDDEN, words));
+        let message = "this consent page was answered before, or is too old; start again from the application";
+        return Err(Problem::new(StatusCode::FORBIDDEN, message));
     }
     let decided = match field("decision") {
         "allow" => allow(app, &visitor, &client, &checked, &form),
@@ -276,9 +276,9 @@ fn deny(
     checked: &CheckedAuthorize,
 ) -> Result<String, Problem> {
     let by = actor(&visitor.person.name);
-    let words = client.metadata.name.as_str();
-    app.ledger.note(&Note { act: "oauth_denied", by: &by, about: &client.id, words })?;
-    let refusal = Refusal::new(ErrorCode::AccessDenied, "the owner of the gate said no");
+    let message = client.metadata.name.as_str();
+    app.ledger.note(&Note { act: "oauth_denied", by: &by, about: &client.id, words: message })?;
+    let refusal = Refusal::new(ErrorCode::AccessDenied, "the owner of the gate denied access");
     Ok(checked.error_redirect(&refusal, &app.live.issuer()))
 }
 

@@ -19,13 +19,13 @@ pub(super) fn client(app: &App, id: &str) -> Result<OAuthClient, Problem> {
             "this application is not registered here, or its registration has expired\nhint: remove the gate from the application and add it again",
         ));
     }
-    let refused = |words: &str| {
+    let refused = |message: &str| {
         Problem::new(
             StatusCode::BAD_REQUEST,
-            format!("the document of this application cannot be used: {words}"),
+            format!("the document of this application cannot be used: {message}"),
         )
     };
-    let body = app.documents.fetch(id, DOCUMENT_BYTES_MAX).map_err(|words| refused(&words))?;
-    let metadata = read_document(id, &body).map_err(|refusal| refused(&refusal.words))?;
+    let body = app.documents.fetch(id, DOCUMENT_BYTES_MAX).map_err(|message| refused(&message))?;
+    let metadata = read_document(id, &body).map_err(|refusal| refused(&refusal.description))?;
     Ok(app.registry.put_client_document(id, &metadata, app.now_us())?)
 }

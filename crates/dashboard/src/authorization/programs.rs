@@ -40,8 +40,8 @@ pub(super) fn respond(app: &App, endpoint: &Endpoint, request: &Request<Bytes>) 
         Method::HEAD if needed == Method::GET => answer(app, endpoint, request),
         ref method if *method == needed => answer(app, endpoint, request),
         _ => {
-            let words = format!("this address takes {needed}");
-            let body = Refusal::new(ErrorCode::InvalidRequest, words).body();
+            let message = format!("this address takes {needed}");
+            let body = Refusal::new(ErrorCode::InvalidRequest, message).body();
             json_response(StatusCode::METHOD_NOT_ALLOWED, Some(&body))
         }
     }
@@ -95,7 +95,7 @@ fn refused(request: &Request<Bytes>, refusal: &Refusal) -> Response {
         response.headers.insert(WWW_AUTHENTICATE, basic);
     }
     let (path, code) = (request.uri().path(), refusal.code.as_str());
-    response.refused(format!("{path} refused with {code}: {}", refusal.words))
+    response.refused(format!("{path} refused with {code}: {}", refusal.description))
 }
 
 fn register(app: &App, body: &[u8]) -> Result<(StatusCode, Value), Refusal> {
@@ -200,13 +200,13 @@ fn authenticated(
     if is_proven {
         return Ok(credentials);
     }
-    let words = "this client is not registered here, or its secret is wrong; register again";
-    Err(Refusal::new(ErrorCode::InvalidClient, words))
+    let message = "this client is not registered here, or its secret is wrong; register again";
+    Err(Refusal::new(ErrorCode::InvalidClient, message))
 }
 
 fn form(request: &Request<Bytes>) -> Result<Vec<(String, String)>, Refusal> {
     request::form(request.headers(), request.body())
-        .map_err(|problem| Refusal::new(ErrorCode::InvalidRequest, problem.words))
+        .map_err(|problem| Refusal::new(ErrorCode::InvalidRequest, problem.message))
 }
 
 /// A change that the gate applies before the client hears of it.

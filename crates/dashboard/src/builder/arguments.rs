@@ -21,7 +21,7 @@ pub(crate) struct ArgumentPath {
 /// An operator and the types it fits, as words of JSON Schema.
 pub(crate) struct OperatorChoice {
     pub(crate) name: &'static str,
-    pub(crate) words: &'static str,
+    pub(crate) message: &'static str,
     pub(crate) types: String,
 }
 
@@ -113,7 +113,7 @@ fn values(schema: &Value) -> Vec<String> {
 pub(crate) fn operator_choices() -> Vec<OperatorChoice> {
     let choice = |operator: &'static policy::Operator| OperatorChoice {
         name: operator.name,
-        words: operator.words.split(';').next().unwrap_or_default(),
+        message: operator.description.split(';').next().unwrap_or_default(),
         types: types(operator.name).join(" "),
     };
     policy::operators().iter().map(choice).collect()

@@ -19,7 +19,8 @@ pub(crate) struct Draft {
 pub(crate) struct DraftProblem {
     pub(crate) line: usize,
     pub(crate) column: usize,
-    pub(crate) words: String,
+    #[serde(rename = "words")]
+    pub(crate) message: String,
     pub(crate) hint: Option<String>,
 }
 
@@ -28,7 +29,7 @@ impl From<&policy::Problem> for DraftProblem {
         DraftProblem {
             line: problem.line,
             column: problem.column,
-            words: problem.words.clone(),
+            message: problem.message.clone(),
             hint: problem.hint.clone(),
         }
     }

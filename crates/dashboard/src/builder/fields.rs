@@ -103,7 +103,7 @@ fn switch_edits(draft: &Draft, base: &Draft, fields: &Fields<'_>) -> Result<Vec<
         return Ok(Vec::new());
     }
     let json = draft.json().ok_or("the text cannot be read; correct it first")?;
-    let doc = Doc::read(json.as_bytes(), &Bounds::POLICY).map_err(|refusal| refusal.words)?;
+    let doc = Doc::read(json.as_bytes(), &Bounds::POLICY).map_err(|refusal| refusal.message)?;
     let names: Vec<&str> = wanted.iter().map(|(_, name, _)| *name).collect();
     let mut edits = unhide_edits(doc.root(), &names);
     for (section, name, state) in wanted {
@@ -217,7 +217,7 @@ fn bulk_edits(draft: &Draft, fields: &Fields<'_>) -> Result<Vec<Edit>, String> {
         return Err("no tool has this category and risk".to_owned());
     }
     let json = draft.json().ok_or("the text cannot be read; correct it first")?;
-    let doc = Doc::read(json.as_bytes(), &Bounds::POLICY).map_err(|refusal| refusal.words)?;
+    let doc = Doc::read(json.as_bytes(), &Bounds::POLICY).map_err(|refusal| refusal.message)?;
     let names: Vec<&str> = fields.bulk.iter().map(String::as_str).collect();
     let mut edits = unhide_edits(doc.root(), &names);
     for name in names {
@@ -232,7 +232,7 @@ fn add_entry(draft: &Draft, fields: &Fields<'_>) -> Result<Vec<Edit>, String> {
     let name = fields.needed("new_name", "the name or pattern")?;
     let state = fields.get("new_state").and_then(State::parse).unwrap_or(State::Allow);
     let json = draft.json().ok_or("the text cannot be read; correct it first")?;
-    let doc = Doc::read(json.as_bytes(), &Bounds::POLICY).map_err(|refusal| refusal.words)?;
+    let doc = Doc::read(json.as_bytes(), &Bounds::POLICY).map_err(|refusal| refusal.message)?;
     if outline::at(doc.root(), &edit::pointer(&[section, name])).is_some() {
         return Err(format!("`{name}` has an entry already"));
     }
@@ -251,8 +251,8 @@ fn add_rule(fields: &Fields<'_>) -> Result<Edit, String> {
         return Ok(Edit::push(format!("{into}/conditions"), condition));
     }
     let mut parts = vec![format!("\"conditions\":[{}]", condition.unwrap_or_default())];
-    if let Some(words) = fields.get("rule_words") {
-        parts.push(format!("\"on_deny\":{}", json!(words)));
+    if let Some(message) = fields.get("rule_words") {
+        parts.push(format!("\"on_deny\":{}", json!(message)));
     }
     if let Some(timeout) = fields.get("rule_timeout").filter(|_| kind == "approve_if") {
         parts.push(format!("\"timeout\":{}", duration(timeout)));

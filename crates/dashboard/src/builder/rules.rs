@@ -83,12 +83,12 @@ fn numbered<'p>(
 fn rules(
     entry: Option<Value<'_>>,
     pointer: &str,
-    (list, words): (&str, &'static str),
+    (list, message): (&str, &'static str),
 ) -> Vec<RuleView> {
     numbered(entry, pointer, list)
         .map(|(pointer, rule)| RuleView {
             pointer,
-            kind: words,
+            kind: message,
             conditions: conditions(rule),
             on_deny: rule.get("on_deny").map(shown),
             timeout: rule.get("timeout").map(shown),

@@ -33,8 +33,8 @@ pub(crate) fn summary(
     offered: &[(&str, String)],
 ) -> Summary {
     let mut changes = state_changes(before, after, offered);
-    let (old, new) = (Parts::of(before.root), Parts::of(after.root));
-    changes.extend(Parts::limit_changes(&old, &new));
+    let (old, new) = (PolicyParts::of(before.root), PolicyParts::of(after.root));
+    changes.extend(PolicyParts::limit_changes(&old, &new));
     changes.extend(difference("rule", &old.rules, &new.rules));
     changes.extend(difference("redacted path", &old.redact, &new.redact));
     changes.extend(difference("test", &old.tests, &new.tests));
@@ -67,7 +67,7 @@ fn state_changes(
             }
         }
     }
-    let words = counts.into_iter().filter_map(|((kind, state), number)| {
+    let message = counts.into_iter().filter_map(|((kind, state), number)| {
         let one = SECTIONS.get(kind)?.trim_end_matches('s');
         let what = match State::ALL.get(state)? {
             State::Allow => "newly allowed",
@@ -79,12 +79,12 @@ fn state_changes(
         };
         Some(format!("{} {what}", count(number, one)))
     });
-    words.collect()
+    message.collect()
 }
 
 /// The parts of a policy that are counted, by where they are.
 #[derive(Default)]
-struct Parts {
+struct PolicyParts {
     rules: Vec<String>,
     redact: Vec<String>,
     tests: Vec<String>,
@@ -92,9 +92,9 @@ struct Parts {
     limits: BTreeMap<(String, usize), (String, String)>,
 }
 
-impl Parts {
-    fn of(root: Value<'_>) -> Parts {
-        let mut parts = Parts::default();
+impl PolicyParts {
+    fn of(root: Value<'_>) -> PolicyParts {
+        let mut parts = PolicyParts::default();
         if let Some(all) = root.get("all_tools") {
             parts.take("all_tools", all);
         }
@@ -121,7 +121,7 @@ impl Parts {
         }
     }
 
-    fn limit_changes(old: &Parts, new: &Parts) -> Vec<String> {
+    fn limit_changes(old: &PolicyParts, new: &PolicyParts) -> Vec<String> {
         let (mut lowered, mut raised, mut changed, mut added) = (0, 0, 0, 0);
         for (at, (max, raw)) in &new.limits {
             match old.limits.get(at) {
@@ -142,8 +142,8 @@ impl Parts {
             (removed, "removed"),
             (changed, "changed"),
         ];
-        let words = parts.into_iter().filter(|(number, _)| *number > 0);
-        words.map(|(number, what)| format!("{} {what}", count(number, "limit"))).collect()
+        let message = parts.into_iter().filter(|(number, _)| *number > 0);
+        message.map(|(number, what)| format!("{} {what}", count(number, "limit"))).collect()
     }
 }
 
@@ -152,8 +152,8 @@ fn difference(one: &str, old: &[String], new: &[String]) -> Vec<String> {
         of.iter().filter(|part| !from.contains(part)).count() as u64
     };
     let parts = [(missing(new, old), "added"), (missing(old, new), "removed")];
-    let words = parts.into_iter().filter(|(number, _)| *number > 0);
-    words.map(|(number, what)| format!("{} {what}", count(number, one))).collect()
+    let message = parts.into_iter().filter(|(number, _)| *number > 0);
+    message.map(|(number, what)| format!("{} {what}", count(number, one))).collect()
 }
 
 /// What the draft would have done with recent calls.
@@ -181,7 +181,7 @@ pub(crate) struct ReplayedGroup {
 
 impl Replayed {
     /// The sentence under the summary.
-    pub(crate) fn words(&self) -> String {
+    pub(crate) fn message(&self) -> String {
         if self.calls == 0 {
             return "No call of the last 7 days to replay.".to_owned();
         }
@@ -194,7 +194,7 @@ impl Replayed {
         let parts: Vec<String> = parts
             .into_iter()
             .filter(|(number, _)| *number > 0)
-            .map(|(number, words)| format!("{number} {words}"))
+            .map(|(number, message)| format!("{number} {message}"))
             .collect();
         let calls = count(self.calls, "call");
         if parts.is_empty() {
@@ -236,7 +236,7 @@ pub(crate) fn replay(
     let changed = tally.sorted();
     let changed = changed.iter().filter(|(key, _)| key.change != DecisionChange::Same);
     let group = |(key, group): &(&replay::Key, replay::Group)| ReplayedGroup {
-        change: key.change.words(),
+        change: key.change.message(),
         name: key.name.clone(),
         calls: group.calls,
         then: key.then.as_str(),

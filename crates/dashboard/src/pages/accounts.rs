@@ -115,7 +115,7 @@ fn view(app: &App, visit: &Visit, problem: Option<Problem>) -> Result<Response, 
         chrome: Chrome::new(app, visit, "Accounts"),
         is_busy: accounts.iter().any(|account| account.work.is_running()),
         accounts,
-        problem: problem.map(|problem| problem.words),
+        problem: problem.map(|problem| problem.message),
         typed: visit.typed(),
     };
     render(visit.format, status, &view)
@@ -143,7 +143,7 @@ fn account(app: &App, ctx: &ConnectorContext, service: &'static Service) -> Acco
         Ok(None) => ("not connected", String::new()),
         Ok(Some(facts)) => match &facts.state {
             AccountState::Live => ("connected", String::new()),
-            AccountState::Dead { words, .. } => ("needs sign-in", words.clone()),
+            AccountState::Dead { message, .. } => ("needs sign-in", message.clone()),
         },
         Err(error) => ("needs sign-in", error.to_string()),
     };
@@ -154,8 +154,8 @@ fn account(app: &App, ctx: &ConnectorContext, service: &'static Service) -> Acco
     for run in runs.iter().filter(|run| run.status != "running") {
         if !seen.contains(&run.resource.as_str()) {
             seen.push(&run.resource);
-            let words = run.error.as_deref().filter(|_| run.status == "error");
-            failed.extend(words.map(|words| format!("{}: {words}", run.resource)));
+            let message = run.error.as_deref().filter(|_| run.status == "error");
+            failed.extend(message.map(|message| format!("{}: {message}", run.resource)));
         }
     }
     let counts = ctx.records.counts(service.name).unwrap_or_default();
@@ -207,7 +207,7 @@ pub(crate) fn connect(app: &App, visit: &Visit) -> Result<Response, Problem> {
     let begun =
         Handle::current().block_on(app.account_work.connect(ctx, service, &field, recorded));
     match begun {
-        Err(words) => view(app, visit, Some(Problem::invalid(words))),
+        Err(message) => view(app, visit, Some(Problem::invalid(message))),
         Ok(Continue::Checking) => Ok(Response::see_other("/accounts")),
         Ok(Continue::Browser { url, redirect }) => {
             let chrome = Chrome::new(app, visit, format!("Sign in to {}", service.title));
@@ -241,14 +241,14 @@ pub(crate) fn disconnect(app: &App, visit: &Visit) -> Result<Response, Problem> 
     };
     let locked = ctx.accounts.lock(service.name).map_err(|e| internal(&e))?;
     locked.wipe().map_err(|e| internal(&e))?;
-    let mut words = if revoked { "consent revoked".to_owned() } else { String::new() };
+    let mut message = if revoked { "consent revoked".to_owned() } else { String::new() };
     if visit.field("records") == Some("wipe") {
         let wiped = ctx.records.forget(service.name).map_err(|e| internal(&e))?;
-        let separator = if words.is_empty() { "" } else { ", " };
-        words = format!("{words}{separator}{wiped} records wiped");
+        let separator = if message.is_empty() { "" } else { ", " };
+        message = format!("{message}{separator}{wiped} records wiped");
     }
     let by = actor(&visit.person.name);
-    let note = Note { act: "disconnect", by: &by, about: service.name, words: &words };
+    let note = Note { act: "disconnect", by: &by, about: service.name, words: &message };
     app.ledger.note(&note)?;
     Ok(Response::see_other("/accounts"))
 }
@@ -257,9 +257,9 @@ pub(crate) fn disconnect(app: &App, visit: &Visit) -> Result<Response, Problem> 
 pub(crate) fn export(app: &App, visit: &Visit) -> Result<Response, Problem> {
     let (ctx, service) = (context(app)?, service(visit)?);
     let invalid = |error: &dyn std::fmt::Display| Problem::invalid(error.to_string());
-    let kind = visit.asked("kind").filter(|kind| *kind != ALL);
+    let kind = visit.param("kind").filter(|kind| *kind != ALL);
     let kind = kind.ok_or_else(|| Problem::invalid("name the kind of record to export"))?;
-    let (format, content_type) = match visit.asked("format") {
+    let (format, content_type) = match visit.param("format") {
         None | Some("csv") => ("csv", "text/csv; charset=utf-8"),
         Some("jsonl") => ("jsonl", "application/x-ndjson"),
         Some("parquet") => ("parquet", "application/vnd.apache.parquet"),
@@ -286,8 +286,8 @@ pub(crate) fn export(app: &App, visit: &Visit) -> Result<Response, Problem> {
         .map_err(|error| Problem::internal(format!("the export cannot be read: {error}")))?;
     drop(folder);
     let by = actor(&visit.person.name);
-    let words = format!("{kind} as {format}");
-    app.ledger.note(&Note { act: "export", by: &by, about: service.name, words: &words })?;
+    let message = format!("{kind} as {format}");
+    app.ledger.note(&Note { act: "export", by: &by, about: service.name, words: &message })?;
     let (to, parts) = mpsc::channel(1);
     // The channel has room for the only part.
     let _ = to.try_send(Bytes::from(bytes));

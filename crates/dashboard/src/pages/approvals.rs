@@ -23,7 +23,7 @@ use store::approval::{
 use store::tool_class;
 
 /// The longest text that an agent is given with a refusal.
-const WORDS_BYTES_MAX: usize = 1_000;
+const REASON_BYTES_MAX: usize = 1_000;
 /// A call that waits is recorded first and its params a moment later. A page waits so long for them.
 const PARAMS_WAIT_STEPS: u32 = 20;
 const PARAMS_WAIT_STEP: Duration = Duration::from_millis(25);
@@ -57,7 +57,8 @@ struct ApprovalView {
     members: Option<Vec<Member>>,
     last_approved_at: Option<Moment>,
     by: String,
-    words: String,
+    #[serde(rename = "words")]
+    message: String,
     void: Option<String>,
     #[serde(skip)]
     other_params: Option<String>,
@@ -100,7 +101,7 @@ impl ApprovalView {
             arguments,
             params: shown.and_then(|parked| parked.all().map(str::to_owned)),
             by: approval.by.clone(),
-            words: approval.words.clone(),
+            message: approval.words.clone(),
             void: why_void.filter(|_| state.is_open()),
             has_params: parked.is_some(),
             other_params: shown.and_then(ParkedParams::others),
@@ -218,13 +219,13 @@ pub(crate) fn approve(app: &App, visit: &Visit) -> Result<Response, Problem> {
 }
 
 pub(crate) fn deny(app: &App, visit: &Visit) -> Result<Response, Problem> {
-    let words = visit.field("because").unwrap_or("the owner denied this call");
-    if words.len() > WORDS_BYTES_MAX {
+    let message = visit.field("because").unwrap_or("the owner denied this call");
+    if message.len() > REASON_BYTES_MAX {
         return Err(Problem::invalid(format!(
-            "the reason is longer than {WORDS_BYTES_MAX} bytes; say it shorter"
+            "the reason is longer than {REASON_BYTES_MAX} bytes; shorten it"
         )));
     }
-    decide(app, visit, &Answer::Deny { words: words.to_owned() })
+    decide(app, visit, &Answer::Deny { words: message.to_owned() })
 }
 
 fn decide(app: &App, visit: &Visit, answer: &Answer) -> Result<Response, Problem> {

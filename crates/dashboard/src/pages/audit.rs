@@ -108,13 +108,16 @@ struct FilterForm {
 
 pub(crate) fn list(app: &App, visit: &Visit) -> Result<Response, Problem> {
     let filter = filter(app, visit)?;
-    let newest = match visit.asked("before") {
+    let newest = match visit.param("before") {
         None => newest_seq(app, filter.until_us)?,
         Some(number) => before(number)?,
     };
     let oldest = newest.saturating_sub(SEARCHED_ROWS_MAX);
     // A page that follows the log has the older rows already.
-    let oldest = visit.asked("after").map_or(Ok(oldest), |after| Ok(before(after)?.max(oldest)))?;
+    let oldest = match visit.param("after") {
+        None => oldest,
+        Some(number) => before(number)?.max(oldest),
+    };
     let filter = Filter { seq_min: Some(oldest), seq_max: Some(newest), ..filter };
     let mut entries = Vec::new();
     let mut older = None;
@@ -132,8 +135,8 @@ pub(crate) fn list(app: &App, visit: &Visit) -> Result<Response, Problem> {
     if older.is_none() && oldest > 0 {
         older = Some(address(visit, "/audit", &[("before", &oldest.to_string())]));
     }
-    let is_live = visit.asked("live").is_some() && visit.asked("before").is_none();
-    let text = |key: &str| visit.asked(key).unwrap_or_default().to_owned();
+    let is_live = visit.param("live").is_some() && visit.param("before").is_none();
+    let text = |key: &str| visit.param(key).unwrap_or_default().to_owned();
     let form = FilterForm {
         grant: text("grant"),
         server: text("server"),
@@ -158,7 +161,7 @@ pub(crate) fn list(app: &App, visit: &Visit) -> Result<Response, Problem> {
 }
 
 fn filter(app: &App, visit: &Visit) -> Result<Filter, Problem> {
-    let text = |key: &str| visit.asked(key).map(str::to_owned);
+    let text = |key: &str| visit.param(key).map(str::to_owned);
     Ok(Filter {
         grant: text("grant"),
         server: text("server"),
@@ -173,7 +176,7 @@ fn filter(app: &App, visit: &Visit) -> Result<Filter, Problem> {
 
 /// A time as the form sends it, in the owner's zone, or with an offset.
 fn moment(app: &App, visit: &Visit, key: &str) -> Result<Option<i64>, Problem> {
-    let Some(text) = visit.asked(key) else { return Ok(None) };
+    let Some(text) = visit.param(key) else { return Ok(None) };
     if let Ok(at) = text.parse::<jiff::Timestamp>() {
         return Ok(Some(at.as_microsecond()));
     }
@@ -195,8 +198,9 @@ fn newest_seq(app: &App, until_us: Option<i64>) -> Result<u64, Problem> {
 
 /// The last sequence number before a given one.
 fn before(number: &str) -> Result<u64, Problem> {
-    let number: u64 =
-        number.parse().map_err(|_| Problem::invalid("`before` and `after` are numbers of entries"))?;
+    let number: u64 = number
+        .parse()
+        .map_err(|_| Problem::invalid("`before` and `after` are numbers of entries"))?;
     Ok(number.saturating_sub(1))
 }
 
@@ -219,7 +223,7 @@ fn is_housekeeping(entry: &Entry) -> bool {
 
 /// Streams the entries that match, oldest first.
 pub(crate) fn export(app: &App, visit: &Visit) -> Result<Response, Problem> {
-    let (format, content_type, name) = match visit.asked("format") {
+    let (format, content_type, name) = match visit.param("format") {
         None | Some("jsonl") => (ExportFormat::Jsonl, "application/x-ndjson", "audit.jsonl"),
         Some("csv") => (ExportFormat::Csv, "text/csv; charset=utf-8", "audit.csv"),
         Some(_) => return Err(Problem::invalid("`format` is jsonl or csv")),
@@ -227,7 +231,7 @@ pub(crate) fn export(app: &App, visit: &Visit) -> Result<Response, Problem> {
     let (filter, reader) = (filter(app, visit)?, app.audit()?);
     let (to, parts) = mpsc::channel(4);
     tokio::task::spawn_blocking(move || {
-        let mut out = Parts { to, held: Vec::with_capacity(EXPORT_PART_BYTES) };
+        let mut out = PartWriter { to, held: Vec::with_capacity(EXPORT_PART_BYTES) };
         // A browser that went away ends the export; so does a log that cannot be read, with a note.
         if let Err(error) = reader.export(format, &filter, &mut out) {
             tracing::info!(%error, "an export of the audit log ended early");
@@ -237,12 +241,12 @@ pub(crate) fn export(app: &App, visit: &Visit) -> Result<Response, Problem> {
 }
 
 /// Writes to a stream, part by part.
-struct Parts {
+struct PartWriter {
     to: mpsc::Sender<Bytes>,
     held: Vec<u8>,
 }
 
-impl Write for Parts {
+impl Write for PartWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.held.extend_from_slice(bytes);
         if self.held.len() >= EXPORT_PART_BYTES {

@@ -7,7 +7,7 @@ use askama::Template;
 use catalog::classify::Risk;
 use catalog::view::{About, ServerPage, ToolLine, ToolPage};
 use serde::Serialize;
-use store::index::{Hit, Index, IndexError, SearchQuery, ServerRow};
+use store::index::{Hit, Index, IndexError, SearchQuery};
 
 use crate::app::App;
 use crate::catalogue_pages::ServerPages;
@@ -106,8 +106,8 @@ pub(crate) fn search(app: &App, visit: &Visit) -> Result<Response, Problem> {
             path: address(name),
         });
     }
-    let words = visit.asked("words").unwrap_or_default();
-    let risk = visit.asked("risk").and_then(|text| RISKS.into_iter().find(|r| r.as_str() == text));
+    let words = visit.param("words").unwrap_or_default();
+    let risk = visit.param("risk").and_then(|text| RISKS.into_iter().find(|r| r.as_str() == text));
     let (hits, index_size) = match Index::open(&app.home) {
         Err(IndexError::Empty) => (Vec::new(), (0, 0)),
         Err(error) => return Err(from_index(error)),
@@ -196,21 +196,8 @@ fn pages_of(app: &App, name: &str) -> Result<(Arc<ServerPages>, Option<String>),
     let row = index.server(name).map_err(from_index)?;
     let tools = index.tools(&row).map_err(from_index)?;
     let tools: Vec<&str> = tools.iter().map(|tool| tool.definition.as_str()).collect();
-    let pages = app.catalogue.of(about(&row), &tools)?;
+    let pages = app.catalogue.of(row.about(), &tools)?;
     Ok((pages, Some(row.source)))
-}
-
-fn about(row: &ServerRow) -> About<'_> {
-    About {
-        name: &row.name,
-        title: &row.title,
-        description: &row.description,
-        version: &row.version,
-        website: &row.website,
-        repository: &row.repository,
-        updated: &row.updated,
-        source: &row.source,
-    }
 }
 
 /// JSON over several lines.

@@ -23,7 +23,7 @@ pub(crate) fn stream(app: &App, visit: &Visit) -> Result<Response, Problem> {
     let watched = Arc::new(app.watched());
     let cookie = visit.cookie.clone();
     // Only the page that follows the log pays for looking at it.
-    let audit = visit.asked("audit").and_then(|_| app.audit().ok());
+    let audit = visit.param("audit").and_then(|_| app.audit().ok());
     tokio::spawn(async move {
         let rounds = STREAM_SECONDS_MAX * 1000 / u64::try_from(EVERY.as_millis()).unwrap_or(1000);
         let (mut known, mut waiting) = (None, 0);

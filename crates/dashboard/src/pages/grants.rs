@@ -210,7 +210,7 @@ pub(crate) fn show(app: &App, visit: &Visit) -> Result<Response, Problem> {
 pub(crate) fn create(app: &App, visit: &Visit) -> Result<Response, Problem> {
     match try_create(app, visit) {
         Err(problem) if problem.status == StatusCode::UNPROCESSABLE_ENTITY => {
-            let view = list_page(app, visit, Some(problem.words))?;
+            let view = list_page(app, visit, Some(problem.message))?;
             render(visit.format, StatusCode::UNPROCESSABLE_ENTITY, &view)
         }
         done => done,
@@ -298,7 +298,7 @@ pub(crate) fn set_policy(app: &App, visit: &Visit) -> Result<Response, Problem> 
     let mut server_access = app.registry.grant(label)?.server_access;
     let access = server_access.iter_mut().find(|access| access.server == server);
     let access = access.ok_or_else(|| {
-        Problem::invalid(format!("grant `{label}` does not hold server `{server}`"))
+        Problem::invalid(format!("grant `{label}` has no access to server `{server}`"))
     })?;
     access.policy = Some(policy.to_owned());
     let names = app.live.settings().names();

@@ -20,7 +20,7 @@ pub(super) const BEFORE_DAYS: i32 = 130;
 
 /// A page with a view of the data, or with the next step.
 #[derive(Serialize)]
-pub(super) struct Shown<V> {
+pub(super) struct HealthPage<V> {
     /// Why there is no view.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) empty: Option<Empty>,
@@ -28,14 +28,14 @@ pub(super) struct Shown<V> {
     pub(super) view: Option<V>,
 }
 
-impl<V> Shown<V> {
+impl<V> HealthPage<V> {
     pub(super) fn of(
         loaded: Result<HealthData, Empty>,
         view: impl FnOnce(&HealthData) -> V,
-    ) -> Shown<V> {
+    ) -> HealthPage<V> {
         match loaded {
-            Ok(data) => Shown { empty: None, view: Some(view(&data)) },
-            Err(empty) => Shown { empty: Some(empty), view: None },
+            Ok(data) => HealthPage { empty: None, view: Some(view(&data)) },
+            Err(empty) => HealthPage { empty: Some(empty), view: None },
         }
     }
 }
@@ -46,7 +46,7 @@ struct TodayPage {
     #[serde(skip)]
     chrome: Chrome,
     #[serde(flatten)]
-    shown: Shown<TodayView>,
+    shown: HealthPage<TodayView>,
     /// All metrics with data.
     metrics: Vec<MetricName>,
 }
@@ -54,7 +54,7 @@ struct TodayPage {
 pub(crate) fn today(app: &App, visit: &Visit) -> Result<Response, Problem> {
     let loaded = own_data::health(app, Some(SURVEY_DAYS))?;
     let metrics = loaded.as_ref().map(HealthData::metrics).unwrap_or_default();
-    let shown = Shown::of(loaded, HealthData::today_view);
+    let shown = HealthPage::of(loaded, HealthData::today_view);
     page(visit, &TodayPage { chrome: Chrome::new(app, visit, "Health"), shown, metrics })
 }
 
@@ -75,7 +75,7 @@ pub(crate) fn explore(app: &App, visit: &Visit) -> Result<Response, Problem> {
     let name = visit.name("metric");
     let load = |span: Span| own_data::health(app, span.days().map(|days| days + BEFORE_DAYS));
     let mut data = load(span)?.map_err(|empty| {
-        Problem::not_found(format!("{}\nhint: `{}`", empty.words, empty.command))
+        Problem::not_found(format!("{}\nhint: `{}`", empty.message, empty.command))
     })?;
     // A metric without data in a short span may have some before it, and is shown widened then.
     if data.explore_view(name, span).is_none_or(|view| view.widened.is_some()) && span != Span::All
@@ -90,7 +90,7 @@ pub(crate) fn explore(app: &App, visit: &Visit) -> Result<Response, Problem> {
 }
 
 pub(super) fn span(visit: &Visit) -> Result<Span, Problem> {
-    match visit.asked("span") {
+    match visit.param("span") {
         None => Ok(Span::default()),
         Some(text) => {
             Span::parse(text).ok_or_else(|| Problem::invalid("`span` is W, M, 3M, 6M, 1Y or All"))
@@ -104,11 +104,11 @@ struct SleepPage {
     #[serde(skip)]
     chrome: Chrome,
     #[serde(flatten)]
-    shown: Shown<SleepView>,
+    shown: HealthPage<SleepView>,
 }
 
 pub(crate) fn sleep(app: &App, visit: &Visit) -> Result<Response, Problem> {
-    let shown = Shown::of(own_data::health(app, Some(SURVEY_DAYS))?, HealthData::sleep_view);
+    let shown = HealthPage::of(own_data::health(app, Some(SURVEY_DAYS))?, HealthData::sleep_view);
     page(visit, &SleepPage { chrome: Chrome::new(app, visit, "Sleep"), shown })
 }
 
@@ -118,11 +118,11 @@ struct LoadPage {
     #[serde(skip)]
     chrome: Chrome,
     #[serde(flatten)]
-    shown: Shown<LoadView>,
+    shown: HealthPage<LoadView>,
 }
 
 pub(crate) fn load(app: &App, visit: &Visit) -> Result<Response, Problem> {
-    let shown = Shown::of(own_data::health(app, Some(SURVEY_DAYS))?, HealthData::load_view);
+    let shown = HealthPage::of(own_data::health(app, Some(SURVEY_DAYS))?, HealthData::load_view);
     page(visit, &LoadPage { chrome: Chrome::new(app, visit, "Training load"), shown })
 }
 
@@ -132,11 +132,11 @@ struct DriversPage {
     #[serde(skip)]
     chrome: Chrome,
     #[serde(flatten)]
-    shown: Shown<DriversView>,
+    shown: HealthPage<DriversView>,
 }
 
 pub(crate) fn drivers(app: &App, visit: &Visit) -> Result<Response, Problem> {
     let days = SURVEY_DAYS + BEFORE_DAYS;
-    let shown = Shown::of(own_data::health(app, Some(days))?, HealthData::drivers_view);
+    let shown = HealthPage::of(own_data::health(app, Some(days))?, HealthData::drivers_view);
     page(visit, &DriversPage { chrome: Chrome::new(app, visit, "Drivers"), shown })
 }

@@ -5,7 +5,7 @@ use insights::Day;
 use insights::health::{ComparisonView, HealthData, MetricName, PeriodsView, Span, SpanChoice};
 use serde::Serialize;
 
-use super::health::{BEFORE_DAYS, Shown, span};
+use super::health::{BEFORE_DAYS, HealthPage, span};
 use crate::app::App;
 use crate::own_data;
 use crate::page::{Chrome, page};
@@ -32,12 +32,12 @@ struct ComparePage {
     #[serde(skip)]
     chrome: Chrome,
     #[serde(flatten)]
-    shown: Shown<Comparisons>,
+    shown: HealthPage<Comparisons>,
 }
 
 pub(crate) fn show(app: &App, visit: &Visit) -> Result<Response, Problem> {
     let span = span(visit)?;
-    let lag_days = match visit.asked("lag").map(str::parse::<i32>) {
+    let lag_days = match visit.param("lag").map(str::parse::<i32>) {
         None => 0,
         Some(Ok(days)) if (0..=LAG_DAYS_MAX).contains(&days) => days,
         Some(_) => return Err(Problem::invalid("`lag` is a number of days from 0 to 14")),
@@ -47,13 +47,13 @@ pub(crate) fn show(app: &App, visit: &Visit) -> Result<Response, Problem> {
     let days = span.days().filter(|_| chosen.is_none()).map(|days| days + BEFORE_DAYS);
     let loaded = own_data::health(app, days)?;
     if let Ok(data) = &loaded {
-        for name in ["x", "y"].iter().filter_map(|key| visit.asked(key)) {
+        for name in ["x", "y"].iter().filter_map(|key| visit.param(key)) {
             if data.measured(name).is_none() {
                 return Err(Problem::not_found(format!("there is no data of a metric `{name}`")));
             }
         }
     }
-    let shown = Shown::of(loaded, |data| comparisons(data, visit, chosen, (lag_days, span)));
+    let shown = HealthPage::of(loaded, |data| comparisons(data, visit, chosen, (lag_days, span)));
     page(visit, &ComparePage { chrome: Chrome::new(app, visit, "Compare"), shown })
 }
 
@@ -64,11 +64,11 @@ fn comparisons(
     (lag_days, span): (i32, Span),
 ) -> Comparisons {
     let first = data.roles.pairs.first();
-    let x = visit.asked("x").or(first.map(|pair| pair.x)).unwrap_or_default();
-    let y = visit.asked("y").or(first.map(|pair| pair.y)).unwrap_or_default();
+    let x = visit.param("x").or(first.map(|pair| pair.x)).unwrap_or_default();
+    let y = visit.param("y").or(first.map(|pair| pair.y)).unwrap_or_default();
     let periods = chosen.unwrap_or_else(|| Periods::before(data.last_complete()));
     let choice =
-        |one: Span| SpanChoice { label: one.label(), words: one.words(), is_current: one == span };
+        |one: Span| SpanChoice { label: one.label(), text: one.text(), is_current: one == span };
     Comparisons {
         metrics: data.comparison_view(x, y, lag_days, span),
         periods: data.periods_view(periods.first, periods.second),
@@ -93,11 +93,11 @@ impl Periods {
     /// From the address; nothing where no day is named there.
     fn read(visit: &Visit) -> Result<Option<Periods>, Problem> {
         let keys = ["first_from", "first_to", "second_from", "second_to"];
-        if keys.iter().all(|key| visit.asked(key).is_none()) {
+        if keys.iter().all(|key| visit.param(key).is_none()) {
             return Ok(None);
         }
         let day = |key: &str| -> Result<Day, Problem> {
-            let day = visit.asked(key).and_then(|text| text.parse().ok());
+            let day = visit.param(key).and_then(|text| text.parse().ok());
             day.ok_or_else(|| Problem::invalid(format!("`{key}` is a day, written YYYY-MM-DD")))
         };
         let [first_from, first_to, second_from, second_to] = keys;

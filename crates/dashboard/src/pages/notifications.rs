@@ -102,7 +102,7 @@ fn view(app: &App, visit: &Visit, problem: Option<Problem>) -> Result<Response, 
     let view = NotificationsPage {
         channels: channels.collect(),
         deliveries: deliveries.collect(),
-        problem: problem.map(|problem| problem.words),
+        problem: problem.map(|problem| problem.message),
         typed: visit.typed(),
         chrome: Chrome::new(app, visit, "Notifications"),
         details: DETAILS,

@@ -143,10 +143,10 @@ fn attention(app: &App, servers: &[ServerView], live: &serde_json::Value) -> Vec
         if matches!(server.state.as_str(), "failing" | "broken" | "restarting") {
             let states = live.get("servers").and_then(serde_json::Value::as_array);
             let one = states.into_iter().flatten().find(|one| one["name"] == server.name.as_str());
-            let words = one.and_then(|one| one.pointer("/last_error/words")?.as_str());
+            let message = one.and_then(|one| one.pointer("/last_error/words")?.as_str());
             all.push(Attention {
                 what: format!("Server {} is {}", server.name, server.state),
-                why: words.unwrap_or_default().to_owned(),
+                why: message.unwrap_or_default().to_owned(),
                 path: server.path.clone(),
             });
         }
@@ -165,18 +165,18 @@ fn attention(app: &App, servers: &[ServerView], live: &serde_json::Value) -> Vec
     if let Some(ctx) = app.live.connectors() {
         for service in ctx.accounts.list().unwrap_or_default() {
             let Ok(Some(account)) = ctx.accounts.summary(&service) else { continue };
-            if let AccountState::Dead { words, .. } = account.state {
+            if let AccountState::Dead { message, .. } = account.state {
                 all.push(Attention {
                     what: format!("Sign in to {service} again"),
-                    why: words,
+                    why: message,
                     path: "/accounts".to_owned(),
                 });
             }
         }
     }
-    if let Some(words) = app.ledger.seal_broken() {
+    if let Some(message) = app.ledger.seal_broken() {
         let (what, path) = ("The audit log was changed".to_owned(), "/audit/verify".to_owned());
-        all.push(Attention { what, why: words.to_owned(), path });
+        all.push(Attention { what, why: message.to_owned(), path });
     }
     all
 }

@@ -20,7 +20,7 @@ mod view;
 
 pub(crate) use names::{CATEGORIES, RISKS};
 use start::{Start, start_choices};
-use view::{PolicyPage, Shown};
+use view::{PolicyPage, PolicyView};
 
 #[derive(Serialize)]
 struct PolicyRow {
@@ -88,18 +88,18 @@ pub(crate) fn show(app: &App, visit: &Visit) -> Result<Response, Problem> {
         .policies
         .get(name)
         .ok_or_else(|| Problem::not_found(format!("there is no policy `{name}`")))?;
-    let text = match visit.asked("version") {
+    let text = match visit.param("version") {
         None => current.clone(),
         Some(number) => {
             let number = number.parse().map_err(|_| Problem::not_found("a version is a number"))?;
             app.registry.policy_version(name, number)?
         }
     };
-    let shown = Shown {
+    let shown = PolicyView {
         name,
         draft: Draft::new(&*text.source),
         version: Some(text.version),
-        ..Shown::default()
+        ..PolicyView::default()
     };
     page(visit, &PolicyPage::make(app, visit, &effective, shown)?)
 }
@@ -108,7 +108,7 @@ pub(crate) fn show(app: &App, visit: &Visit) -> Result<Response, Problem> {
 pub(crate) fn save(app: &App, visit: &Visit) -> Result<Response, Problem> {
     let refused = |problem: Problem| match problem.status {
         StatusCode::UNPROCESSABLE_ENTITY => {
-            let view = list_page(app, visit, Some(problem.words))?;
+            let view = list_page(app, visit, Some(problem.message))?;
             render(visit.format, StatusCode::UNPROCESSABLE_ENTITY, &view)
         }
         _ => Err(problem),
@@ -126,7 +126,7 @@ pub(crate) fn save(app: &App, visit: &Visit) -> Result<Response, Problem> {
             Ok(text) => text,
             Err(problem) => return refused(problem),
         };
-        let shown = Shown { name: &name, draft: Draft::new(text), ..Shown::default() };
+        let shown = PolicyView { name: &name, draft: Draft::new(text), ..PolicyView::default() };
         return page(visit, &PolicyPage::make(app, visit, &effective, shown)?);
     }
     let draft = match visit.text_field("text").filter(|text| !text.trim().is_empty()) {
@@ -159,7 +159,7 @@ pub(crate) fn edit(app: &App, visit: &Visit) -> Result<Response, Problem> {
     let pressed = visit.field("do").unwrap_or("apply");
     let (touched, mut error) = match applied {
         Ok(touched) => (touched, None),
-        Err(words) => (None, Some(words)),
+        Err(message) => (None, Some(message)),
     };
     if pressed == "start" && error.is_none() {
         let start = Start::parse(visit.field("start").unwrap_or_default());
@@ -167,7 +167,7 @@ pub(crate) fn edit(app: &App, visit: &Visit) -> Result<Response, Problem> {
             .and_then(|start| start.text(app, &effective, server.as_deref().unwrap_or_default()))
         {
             Ok(text) => draft = Draft::new(text),
-            Err(problem) => error = Some(problem.words),
+            Err(problem) => error = Some(problem.message),
         }
     }
     if pressed == "save" && error.is_none() {
@@ -175,7 +175,7 @@ pub(crate) fn edit(app: &App, visit: &Visit) -> Result<Response, Problem> {
         return store_text(app, visit, name, &draft, again);
     }
     let status = if error.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
-    let shown = Shown { name, draft, error, open, touched, ..Shown::default() };
+    let shown = PolicyView { name, draft, error, open, touched, ..PolicyView::default() };
     render(visit.format, status, &PolicyPage::make(app, visit, &effective, shown)?)
 }
 
@@ -204,8 +204,8 @@ fn show_draft(
     // Problems of the text itself are listed at their lines.
     let loads = Policy::load(&draft.text, draft.format()).is_ok();
     let kept = "Not saved. The text below is as you left it.".to_owned();
-    let error = Some(if loads { problem.words.clone() } else { kept });
-    let shown = Shown { name: visit.name("name"), draft, error, ..Shown::default() };
+    let error = Some(if loads { problem.message.clone() } else { kept });
+    let shown = PolicyView { name: visit.name("name"), draft, error, ..PolicyView::default() };
     render(visit.format, problem.status, &PolicyPage::make(app, visit, effective, shown)?)
 }
 

@@ -29,9 +29,9 @@ struct ProblemPage {
 }
 
 pub(crate) fn show(problem: &Problem, format: Format, person: Option<&Person>) -> Response {
-    let (error, hint) = match problem.words.split_once("\nhint: ") {
+    let (error, hint) = match problem.message.split_once("\nhint: ") {
         Some((error, hint)) => (error.to_owned(), Some(hint.to_owned())),
-        None => (problem.words.clone(), None),
+        None => (problem.message.clone(), None),
     };
     let view = ProblemPage {
         error,

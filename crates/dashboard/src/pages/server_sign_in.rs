@@ -36,7 +36,7 @@ struct Started {
 }
 
 pub(crate) fn show(app: &App, visit: &Visit) -> Result<Response, Problem> {
-    let (server, grant) = subject(app, visit, visit.asked("grant"))?;
+    let (server, grant) = subject(app, visit, visit.param("grant"))?;
     page(visit, &view(app, visit, &server, grant.as_ref(), None))
 }
 

@@ -8,7 +8,7 @@ use store::registry::{
     Accept, Credential, EnvValue, NewServer, Origin, Pin, PinState, ServerOptions, Target,
 };
 use store::secret::Secret;
-use store::secret_words::{shown_url, shown_words};
+use store::secret_words::{shown_argv, shown_url};
 
 use crate::app::{App, actor};
 use crate::offer::pins;
@@ -101,7 +101,8 @@ struct ToolRow {
 
 #[derive(Serialize)]
 struct CredentialRow {
-    place: &'static str,
+    #[serde(rename = "place")]
+    location: &'static str,
     name: String,
 }
 
@@ -194,7 +195,7 @@ fn live_text(live: &serde_json::Value, name: &str, pointer: &str) -> Option<Stri
 fn shown_target(target: &Target) -> String {
     match target {
         Target::Builtin { service } => format!("{service}, built in"),
-        Target::Command { argv, .. } => shown_words(argv).join(" "),
+        Target::Command { argv, .. } => shown_argv(argv).join(" "),
         Target::Url { url, .. } => shown_url(url),
     }
 }
@@ -237,8 +238,8 @@ fn server_page(app: &App, visit: &Visit, error: Option<String>) -> Result<Server
         paging,
         grants: grants.map(|grant| grant.label.clone()).collect(),
         credentials: credentials
-            .map(|(place, name, _)| CredentialRow {
-                place: place.as_str(),
+            .map(|(location, name, _)| CredentialRow {
+                location: location.as_str(),
                 name: name.into_owned(),
             })
             .collect(),
@@ -348,7 +349,7 @@ pub(crate) fn set_credential(app: &App, visit: &Visit) -> Result<Response, Probl
     match done {
         Ok(()) => Ok(Response::see_other(&format!("/servers/{}", segment(&new.name)))),
         Err(problem) if problem.status == StatusCode::UNPROCESSABLE_ENTITY => {
-            let view = server_page(app, visit, Some(problem.words))?;
+            let view = server_page(app, visit, Some(problem.message))?;
             render(visit.format, StatusCode::UNPROCESSABLE_ENTITY, &view)
         }
         Err(problem) => Err(problem),

@@ -188,27 +188,27 @@ fn by_link(app: &App, arrival: &Arrival<'_>) -> Result<Response, Problem> {
 }
 
 /// The response to a sign-in that failed. Its reason is in the audit log, unless there were too many.
-fn failed(app: &App, arrival: &Arrival<'_>, status: StatusCode, words: &str) -> Response {
+fn failed(app: &App, arrival: &Arrival<'_>, status: StatusCode, message: &str) -> Response {
     if let Some(response) = too_many(app, arrival) {
         return response;
     }
     app.sign_in_limit.failed(arrival.remote, app.now_us());
-    let reason = words.lines().next().unwrap_or_default().to_owned();
-    problem::show(&Problem::new(status, words), Format::Html, None)
+    let reason = message.lines().next().unwrap_or_default().to_owned();
+    problem::show(&Problem::new(status, message), Format::Html, None)
         .refused(format!("sign-in: {reason}"))
 }
 
 /// The response to an address that failed too often.
 fn too_many(app: &App, arrival: &Arrival<'_>) -> Option<Response> {
     let seconds = app.sign_in_limit.wait_seconds(arrival.remote, app.now_us())?;
-    let words = format!("too many sign-ins failed; try again in {seconds} seconds");
-    let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, words);
+    let message = format!("too many sign-ins failed; try again in {seconds} seconds");
+    let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, message);
     let mut response = problem::show(&problem, Format::Html, None);
     response.headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
     Some(response)
 }
 
-/// Every sign-in has a new cookie, and the session that the browser had before ends: a cookie that somebody else
+/// Every sign-in has a new cookie, and the session that the browser had before ends: a cookie that someone else
 /// put there is worth nothing.
 fn signed_in(
     app: &App,
@@ -266,8 +266,8 @@ pub fn link(mcp_url: &str, secret: &BrowserSecret) -> String {
     format!("{base}{PATH}?token={}", secret.expose())
 }
 
-fn note(app: &App, act: &str, person: &str, words: &str) -> Result<(), Problem> {
-    app.ledger.note(&Note { act, by: &actor(person), about: person, words })?;
+fn note(app: &App, act: &str, person: &str, message: &str) -> Result<(), Problem> {
+    app.ledger.note(&Note { act, by: &actor(person), about: person, words: message })?;
     Ok(())
 }
 

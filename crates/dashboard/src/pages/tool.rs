@@ -61,7 +61,7 @@ impl VerdictView {
         }
     }
 
-    fn words(&self) -> &'static str {
+    fn message(&self) -> &'static str {
         match self.decision {
             "allow" => "would be allowed",
             "ask" => "would ask a person",
@@ -115,7 +115,7 @@ pub(crate) fn try_tool(app: &App, visit: &Visit) -> Result<Response, Problem> {
         if problem.status != StatusCode::UNPROCESSABLE_ENTITY {
             return Err(problem);
         }
-        (view.error, status) = (Some(problem.words), problem.status);
+        (view.error, status) = (Some(problem.message), problem.status);
     }
     render(visit.format, status, &view)
 }
@@ -259,7 +259,7 @@ fn arguments(visit: &Visit, fields: &[ArgumentField]) -> Result<String, Problem>
         let (line, column) = (refusal.line, refusal.column);
         Problem::invalid(format!(
             "the arguments are not JSON: line {line}, column {column}: {}",
-            refusal.words
+            refusal.message
         ))
     })?;
     if doc.root().kind() != Kind::Object {
@@ -274,7 +274,7 @@ fn value_of(field: &ArgumentField) -> Result<String, Problem> {
         Doc::read(typed.as_bytes(), &Bounds::MESSAGE)
             .is_ok_and(|doc| wanted.contains(&doc.root().kind()))
     };
-    let wrong = |words: &str| Problem::invalid(format!("`{}` is not {words}", field.name));
+    let wrong = |message: &str| Problem::invalid(format!("`{}` is not {message}", field.name));
     match field.kind {
         "string" => Ok(json!(field.typed.trim_end_matches('\n')).to_string()),
         "number" if is_json(&[Kind::Number]) => Ok(typed.to_owned()),
@@ -324,7 +324,7 @@ fn judge(
         Problem::invalid(format!("policy `{}` does not load: {error}", text.label()))
     })?;
     let doc = Doc::read(sent.as_bytes(), &Bounds::MESSAGE)
-        .map_err(|refusal| Problem::invalid(refusal.words))?;
+        .map_err(|refusal| Problem::invalid(refusal.message))?;
     let time = policy_time(app.now_us(), &app.zone);
     let client = format!("dashboard ({}) 1", visit.person.name);
     let call = Call {

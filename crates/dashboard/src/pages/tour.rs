@@ -65,7 +65,7 @@ const STEPS: [Step; 3] = [
 ];
 
 #[derive(Serialize)]
-struct StepView {
+struct TourStepView {
     id: &'static str,
     title: &'static str,
     text: &'static str,
@@ -98,7 +98,7 @@ impl ChangeView {
 struct TourPage {
     #[serde(skip)]
     chrome: Chrome,
-    steps: Vec<StepView>,
+    steps: Vec<TourStepView>,
     #[serde(skip_serializing_if = "Option::is_none")]
     change: Option<ChangeView>,
     waiting: usize,
@@ -129,7 +129,7 @@ pub(crate) fn show(app: &App, visit: &Visit) -> Result<Response, Problem> {
             }
         }
     }
-    let steps = STEPS.iter().zip(found).map(|(step, entry)| StepView {
+    let steps = STEPS.iter().zip(found).map(|(step, entry)| TourStepView {
         id: step.id,
         title: step.title,
         text: step.text,

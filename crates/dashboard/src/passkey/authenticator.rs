@@ -120,7 +120,7 @@ fn read_object<'b>(
     Ok(format.zip(statement).zip(data).map(|((format, empty), data)| (format, empty, data)))
 }
 
-enum Member<'a> {
+enum CborMember<'a> {
     Number(i64),
     Bytes(&'a [u8]),
 }
@@ -129,12 +129,12 @@ enum Member<'a> {
 pub(super) fn public_key(cose: &[u8]) -> Option<PublicKey> {
     let members = members(cose)?;
     let number = |label: i64| match members.iter().find(|(at, _)| *at == label)?.1 {
-        Member::Number(number) => Some(number),
-        Member::Bytes(_) => None,
+        CborMember::Number(number) => Some(number),
+        CborMember::Bytes(_) => None,
     };
     let bytes = |label: i64| match members.iter().find(|(at, _)| *at == label)?.1 {
-        Member::Bytes(bytes) => Some(bytes),
-        Member::Number(_) => None,
+        CborMember::Bytes(bytes) => Some(bytes),
+        CborMember::Number(_) => None,
     };
     // Labels of RFC 9052 and 9053: 1 is the kind, 3 the algorithm, negative ones depend on the kind.
     match (number(1)?, number(3)?, members.len()) {
@@ -145,15 +145,15 @@ pub(super) fn public_key(cose: &[u8]) -> Option<PublicKey> {
     }
 }
 
-fn members(cose: &[u8]) -> Option<Vec<(i64, Member<'_>)>> {
+fn members(cose: &[u8]) -> Option<Vec<(i64, CborMember<'_>)>> {
     let mut decoder = Decoder::new(cose);
     let count = decoder.map().ok()?.filter(|count| *count <= KEY_MEMBERS_MAX)?;
-    let mut members: Vec<(i64, Member<'_>)> = Vec::new();
+    let mut members: Vec<(i64, CborMember<'_>)> = Vec::new();
     for _ in 0..count {
         let label = decoder.i64().ok()?;
         let value = match decoder.datatype().ok()? {
-            Type::Bytes => Member::Bytes(decoder.bytes().ok()?),
-            _ => Member::Number(decoder.i64().ok()?),
+            Type::Bytes => CborMember::Bytes(decoder.bytes().ok()?),
+            _ => CborMember::Number(decoder.i64().ok()?),
         };
         if members.iter().any(|(known, _)| *known == label) {
             return None;

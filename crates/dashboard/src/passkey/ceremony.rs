@@ -33,7 +33,7 @@ pub(crate) enum PasskeyRefused {
     Attestation,
     #[error("its key is not ES256, EdDSA or RS256")]
     Key,
-    #[error("its signature does not fit")]
+    #[error("its signature does not match")]
     Signature,
 }
 

@@ -68,7 +68,7 @@ impl Suggestion {
         let parts: Vec<String> = parts
             .into_iter()
             .filter(|(number, _)| *number > 0)
-            .map(|(number, words)| format!("{} {words}", count(number as u64, "name")))
+            .map(|(number, message)| format!("{} {message}", count(number as u64, "name")))
             .collect();
         let named = if parts.is_empty() { "nothing allowed".to_owned() } else { parts.join(", ") };
         format!("{named}; the rest is denied")
@@ -127,9 +127,9 @@ impl SuggestionBuilder {
         }
     }
 
-    fn test(&mut self, kind: NameKind, name: &str, words: &str, expect: &str) {
+    fn test(&mut self, kind: NameKind, name: &str, message: &str, expect: &str) {
         if self.tests.len() < TESTS_MAX {
-            let title = format!("{name} {words}");
+            let title = format!("{name} {message}");
             self.tests.push(json!({ "name": title, kind.as_str(): name, "expect": expect }));
         }
     }

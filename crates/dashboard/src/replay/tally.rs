@@ -125,7 +125,7 @@ impl DecisionChange {
         }
     }
 
-    pub const fn words(self) -> &'static str {
+    pub const fn message(self) -> &'static str {
         match self {
             DecisionChange::NewlyDenied => "newly denied",
             DecisionChange::NewlyAllowed => "newly allowed",

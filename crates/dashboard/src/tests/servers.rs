@@ -87,11 +87,11 @@ async fn a_tool_runs_only_if_the_policy_of_the_chosen_grant_allows_it() {
             false,
         ),
     ];
-    for (form, status, words, result, is_run) in table {
+    for (form, status, message, result, is_run) in table {
         let answer = stage.post(&cookie, path, form);
         let page = text(&answer);
         assert_eq!(answer.status, status, "{form}: {page}");
-        assert!(page.contains(words), "{form}: {page}");
+        assert!(page.contains(message), "{form}: {page}");
         assert_eq!(page.contains(result), is_run, "{form}");
     }
     let kept = text(&stage.post(&cookie, path, "do=run&grant=alice&arg:amount=many&arg:to=Grace"));
@@ -158,11 +158,11 @@ async fn refused_forms_keep_what_was_typed_and_say_why() {
         ("/grants", "label=alice-laptop", "choose at least one server", "value=\"alice-laptop\""),
         ("/policies", "name=new&text=%7B%22version%22:%222%22%7D", "unknown value", "version"),
     ];
-    for (path, form, words, kept) in table {
+    for (path, form, message, kept) in table {
         let answer = stage.post(&cookie, path, form);
         let page = text(&answer);
         assert_eq!(answer.status, StatusCode::UNPROCESSABLE_ENTITY, "{form}: {page}");
-        assert!(page.contains(words) && page.contains(kept), "{form}: {page}");
+        assert!(page.contains(message) && page.contains(kept), "{form}: {page}");
         assert!(page.contains("aria-label=\"Main\""), "it is the page itself");
     }
 }

@@ -74,8 +74,8 @@ pub(super) fn directory(
         }
     }
     if children.is_empty() {
-        let words = format!("Not a directory: {folder}");
-        return Err(RpcError::new(INVALID_PARAMS, words));
+        let message = format!("Not a directory: {folder}");
+        return Err(RpcError::new(INVALID_PARAMS, message));
     }
     Ok(json!({ "resources": children }))
 }
@@ -103,7 +103,7 @@ pub(super) fn prompt(
     connector: &Connector,
     params: &Map<String, Value>,
 ) -> Result<Value, RpcError> {
-    let refused = |words: String| RpcError::new(INVALID_PARAMS, words);
+    let refused = |message: String| RpcError::new(INVALID_PARAMS, message);
     let name = text(params, "name");
     let found = connector.prompts.iter().find(|prompt| prompt.name == name);
     let prompt = found.ok_or_else(|| refused(format!("Unknown prompt: {name}")))?;

@@ -62,7 +62,7 @@ impl ProgressFeed {
 
 impl FeedState {
     /// The protocol requires progress to increase, so a step without new records is skipped.
-    fn notify(&mut self, progress: u64, words: &str) {
+    fn notify(&mut self, progress: u64, text: &str) {
         let is_due =
             self.last.is_none_or(|(before, at)| progress > before && at.elapsed() >= NOTIFY_EVERY);
         if !is_due {
@@ -70,7 +70,7 @@ impl FeedState {
         }
         self.last = Some((progress, Instant::now()));
         let mut message = Vec::new();
-        policy::json::write_string(words, &mut message);
+        policy::json::write_string(text, &mut message);
         let message = String::from_utf8_lossy(&message);
         let token = &self.token;
         let params =

@@ -21,13 +21,13 @@ impl UnavailableServer {
     /// `words` select the listed tools; `why` is the error of every call.
     pub fn new(
         connector: &'static Connector,
-        words: &[String],
+        message: &[String],
         why: &str,
     ) -> Result<UnavailableServer, String> {
         let no_context = why.to_owned();
         let connectors = Arc::new(LazyContext::new(move || Err(no_context.clone())));
         Ok(UnavailableServer {
-            builtin: Builtin::new(connector, words, connectors)?,
+            builtin: Builtin::new(connector, message, connectors)?,
             why: why.to_owned(),
         })
     }
@@ -44,8 +44,8 @@ impl UnavailableServer {
         let params = message.get("params").and_then(Value::as_object).unwrap_or(&none);
         let answer = match self.result(method, params) {
             Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
-            Err((code, words)) => {
-                json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": words } })
+            Err((code, text)) => {
+                json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": text } })
             }
         };
         Some(answer.to_string())
@@ -93,9 +93,9 @@ impl UnavailableServer {
     fn with_reason(&self, mut initialize_result: Value) -> Value {
         let before =
             initialize_result.get("instructions").and_then(Value::as_str).unwrap_or_default();
-        let words = format!("{} {before}", self.why);
+        let message = format!("{} {before}", self.why);
         if let Some(initialize_result) = initialize_result.as_object_mut() {
-            initialize_result.insert("instructions".to_owned(), json!(words.trim()));
+            initialize_result.insert("instructions".to_owned(), json!(message.trim()));
         }
         initialize_result
     }

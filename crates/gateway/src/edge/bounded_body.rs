@@ -15,7 +15,7 @@ pub(crate) async fn read(
     bytes_max: usize,
     wait_max: Duration,
 ) -> Result<Bytes, Rejection> {
-    let away = |status, words| Err(Rejection::new(status, words));
+    let away = |status, message| Err(Rejection::new(status, message));
     match tokio::time::timeout(wait_max, Limited::new(body, bytes_max).collect()).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => {

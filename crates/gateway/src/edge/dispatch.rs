@@ -104,19 +104,19 @@ pub(crate) fn refuse_too_long(context: &RequestContext) -> Outbound {
 
 /// The response to a request on standard input beyond the in-flight limit of its grant.
 pub(crate) fn refuse_too_many(context: &RequestContext, body: &[u8]) -> Outbound {
-    let words = format!(
+    let message = format!(
         "{} requests of this grant are in flight (`in_flight_per_grant_max`); wait for their responses",
         context.services().bounds.in_flight_per_grant_max
     );
-    let refused = ProtocolError::new(429, error_responses::code::RATE_LIMITED, words);
+    let refused = ProtocolError::new(429, error_responses::code::RATE_LIMITED, message);
     let method = method_of(body).unwrap_or_default();
     refuse(context, &ProtocolError { id: id_of(body), ..refused }, &method)
 }
 
 /// The response to a large message on standard input when the buffer for large messages is full.
 pub(crate) fn refuse_buffer_full(context: &RequestContext, body: &[u8]) -> Outbound {
-    let words = "buffer for large messages full; retry later";
-    let refused = ProtocolError::new(429, error_responses::code::RATE_LIMITED, words);
+    let message = "buffer for large messages full; retry later";
+    let refused = ProtocolError::new(429, error_responses::code::RATE_LIMITED, message);
     let method = method_of(body).unwrap_or_default();
     refuse(context, &ProtocolError { id: id_of(body), ..refused }, &method)
 }
@@ -132,8 +132,8 @@ pub(crate) fn is_request(body: &[u8]) -> bool {
 /// The error for a request whose handler panicked; its audit row says the same.
 pub(crate) fn panic_response(body: &[u8]) -> Option<Bytes> {
     let id = id_of(body)?;
-    let words = "internal error in the gate; whether the call happened is unknown";
-    is_request(body).then(|| mcp::error_body(Some(&id), -32603, words, None).into())
+    let message = "internal error in the gate; whether the call happened is unknown";
+    is_request(body).then(|| mcp::error_body(Some(&id), -32603, message, None).into())
 }
 
 /// Whether a message opens a subscription stream.

@@ -74,12 +74,12 @@ pub(crate) fn reject_connection(
     edge: &Edge,
     remote: &Remote,
     status: u16,
-    words: &'static str,
+    message: &'static str,
 ) -> Response<Body> {
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
     let busy = status == StatusCode::SERVICE_UNAVAILABLE;
     let header = busy.then(|| (hyper::header::RETRY_AFTER, HeaderValue::from_static("1")));
-    reject(&edge.state, remote, &Rejection { status, words, header }.into())
+    reject(&edge.state, remote, &Rejection { status, message, header }.into())
 }
 
 async fn route(
@@ -102,7 +102,7 @@ async fn route(
     };
     let addressed = host.and_then(|()| edge.hosts.check_target(request.uri()));
     if let Err(host_error) = addressed {
-        return Err(Rejection::new(StatusCode::FORBIDDEN, host_error.words()).into());
+        return Err(Rejection::new(StatusCode::FORBIDDEN, host_error.message()).into());
     }
     let server = match routed {
         Some((Route::All, _)) => None,
@@ -128,7 +128,7 @@ async fn route(
     if !remote.register_grant(&grantee.id) {
         let rejection = Rejection {
             status: StatusCode::SERVICE_UNAVAILABLE,
-            words: "this grant has `connections_per_grant_max` open connections; use those or close some",
+            message: "this grant has `connections_per_grant_max` open connections; use those or close some",
             header: Some((hyper::header::CONNECTION, media::CLOSE)),
         };
         return Err(RejectedRequest { rejection, grantee: Some(grantee), audit_reason: None });
@@ -167,7 +167,7 @@ async fn handle_mcp(
     let Some(slot) = grantee.try_slot() else {
         return Err(Rejection {
             status: StatusCode::TOO_MANY_REQUESTS,
-            words: "this grant has `in_flight_per_grant_max` requests in flight; wait for their responses",
+            message: "this grant has `in_flight_per_grant_max` requests in flight; wait for their responses",
             header: Some((hyper::header::RETRY_AFTER, HeaderValue::from_static("1"))),
         });
     };
@@ -193,7 +193,7 @@ async fn handle_mcp(
 fn not_allowed() -> Rejection {
     Rejection {
         status: StatusCode::METHOD_NOT_ALLOWED,
-        words: "only POST is allowed here, and GET and DELETE for sessions",
+        message: "only POST is allowed here, and GET and DELETE for sessions",
         header: Some((ALLOW, HeaderValue::from_static("POST, GET, DELETE"))),
     }
 }
@@ -226,9 +226,9 @@ fn bearer(value: &HeaderValue) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-fn unauthorized(words: &'static str) -> Rejection {
+fn unauthorized(message: &'static str) -> Rejection {
     const REALM: HeaderValue = HeaderValue::from_static("Bearer realm=\"tollgate\"");
-    Rejection { status: StatusCode::UNAUTHORIZED, words, header: Some((WWW_AUTHENTICATE, REALM)) }
+    Rejection { status: StatusCode::UNAUTHORIZED, message, header: Some((WWW_AUTHENTICATE, REALM)) }
 }
 
 async fn post(
@@ -306,7 +306,7 @@ async fn read_body(
 }
 
 fn body_rejection(why: BodyError) -> Rejection {
-    let (status, words) = match why {
+    let (status, message) = match why {
         BodyError::TooLarge => {
             (StatusCode::PAYLOAD_TOO_LARGE, "the message is larger than `body_bytes_max`")
         }
@@ -318,7 +318,7 @@ fn body_rejection(why: BodyError) -> Rejection {
     };
     let header = (why == BodyError::BufferFull)
         .then(|| (hyper::header::RETRY_AFTER, HeaderValue::from_static("1")));
-    Rejection { status, words, header }
+    Rejection { status, message, header }
 }
 
 /// The session's stream of server-initiated messages.
@@ -347,8 +347,8 @@ async fn get(
 }
 
 fn ledger_unavailable() -> Rejection {
-    let words = "the audit log cannot be written, so requests are refused";
-    Rejection::new(StatusCode::SERVICE_UNAVAILABLE, words)
+    let message = "the audit log cannot be written, so requests are refused";
+    Rejection::new(StatusCode::SERVICE_UNAVAILABLE, message)
 }
 
 async fn delete(
@@ -359,7 +359,7 @@ async fn delete(
     context.session = Some(Arc::clone(&session));
     let server = context.endpoint.server().unwrap_or_default();
     if let Err(error) = context.record_passed("(session end)", server) {
-        tracing::error!(%error, "the end of a session could not be recorded");
+        tracing::error!(%error, "could not record the end of a session");
     }
     context.state.sessions.end(&session.id).await;
     Ok(base_response(StatusCode::OK, Body::empty()))

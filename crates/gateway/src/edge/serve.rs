@@ -147,14 +147,14 @@ impl Listener {
             };
             let remote = connections.remote(address);
             let Some(slot) = acquire_slot(&slots, &connections, &on_bad_connection).await else {
-                let words = "more connections are open than `connections_max`";
-                let response = on_bad_connection(&remote, 503, words);
+                let message = "more connections are open than `connections_max`";
+                let response = on_bad_connection(&remote, 503, message);
                 self.reject_over_limit(stream, response, &rejecting);
                 continue;
             };
             let entry = connections.add(remote.clone());
             let number = entry.number();
-            let connection = Connection {
+            let connection = ClientConnection {
                 remote,
                 _entry: entry,
                 bounds: Arc::clone(&self.bounds),
@@ -214,8 +214,8 @@ async fn acquire_slot(
         return Some(slot);
     }
     let ended = connections.evict_one()?;
-    let words = "closed to free a connection, because `connections_max` were open and this one was unauthenticated or its grant had the most";
-    on_bad_connection(&ended, 503, words);
+    let message = "closed to free a connection, because `connections_max` were open and this one was unauthenticated or its grant had the most";
+    on_bad_connection(&ended, 503, message);
     let freed = tokio::time::timeout(EVICTION_WAIT_MAX, Arc::clone(slots).acquire_owned()).await;
     freed.ok()?.ok()
 }
@@ -241,15 +241,15 @@ fn with_close(mut response: Response<Body>) -> Response<Body> {
 
 /// The response to a request that was still in flight when the gate had to exit.
 fn shutdown_response() -> Response<Body> {
-    const WORDS: &str = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-31052,"message":"the gate stopped before the response; whether the call happened is unknown"}}"#;
-    let mut response = Response::new(Body::complete(WORDS));
+    const MESSAGE: &str = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-31052,"message":"the gate stopped before the response; whether the call happened is unknown"}}"#;
+    let mut response = Response::new(Body::complete(MESSAGE));
     *response.status_mut() = hyper::StatusCode::SERVICE_UNAVAILABLE;
     let json = hyper::header::HeaderValue::from_static("application/json");
     response.headers_mut().insert(hyper::header::CONTENT_TYPE, json);
     response
 }
 
-struct Connection {
+struct ClientConnection {
     remote: Remote,
     _entry: ConnectionEntry,
     bounds: Arc<Bounds>,
@@ -333,7 +333,7 @@ where
     }
 }
 
-impl Connection {
+impl ClientConnection {
     async fn run<F, R>(self, stream: TcpStream, answer: F)
     where
         F: Fn(Remote, Request<IncomingBody>) -> R + Clone + Send + Sync + 'static,
@@ -356,8 +356,8 @@ impl Connection {
         match tokio::time::timeout(self.bounds.tls_handshake_wait_max, handshake).await {
             Ok(Ok(Ok(stream))) => self.serve_http(stream, busy_poll, answer).await,
             Ok(Err(stream)) => {
-                let words = "this address needs TLS; use `https://`";
-                let response = (self.on_bad)(&self.remote, 400, words);
+                let message = "this address needs TLS; use `https://`";
+                let response = (self.on_bad)(&self.remote, 400, message);
                 head_check::respond_and_drain(stream, response).await;
             }
             Ok(Ok(Err(_))) | Err(_) => {}
@@ -430,10 +430,10 @@ impl Connection {
             if may_be_half_closed {
                 phase.set(Phase::Handling);
             }
-            let fault = refused.fault(&request).map(|Fault(status, words)| {
+            let fault = refused.fault(&request).map(|Fault(status, message)| {
                 // The client may still be sending; drain that before closing.
                 unread.store(true, Ordering::Relaxed);
-                with_close(on_bad(&remote, status, words))
+                with_close(on_bad(&remote, status, message))
             });
             async move {
                 let response = match fault {
@@ -483,8 +483,8 @@ impl Connection {
     /// connection that is closed without any bytes is not.
     fn record_timeout(&self, error: &hyper::Error, has_input: bool) {
         if error.is_timeout() && has_input {
-            let Fault(status, words) = Fault::TOO_SLOW;
-            (self.on_bad)(&self.remote, status, words);
+            let Fault(status, message) = Fault::TOO_SLOW;
+            (self.on_bad)(&self.remote, status, message);
         }
     }
 }

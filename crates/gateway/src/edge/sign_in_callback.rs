@@ -35,7 +35,7 @@ pub(crate) async fn receive(
     if request.method() != Method::GET {
         return Err(Rejection {
             status: StatusCode::METHOD_NOT_ALLOWED,
-            words: "only GET is allowed here",
+            message: "only GET is allowed here",
             header: Some((ALLOW, HeaderValue::from_static("GET"))),
         });
     }
@@ -71,16 +71,22 @@ fn refused(edge: &Edge, remote: &Remote, error: &ServerSignInError) -> Response<
         ServerSignInError::OtherBrowser => StatusCode::FORBIDDEN,
         _ => StatusCode::BAD_REQUEST,
     };
-    let words = error.to_string();
-    edge.state.services.record_anonymous(remote.as_str(), "(sign-in)", "", status.as_u16(), &words);
-    page(status, &format!("The sign-in did not succeed: {words}."))
+    let message = error.to_string();
+    edge.state.services.record_anonymous(
+        remote.as_str(),
+        "(sign-in)",
+        "",
+        status.as_u16(),
+        &message,
+    );
+    page(status, &format!("The sign-in did not succeed: {message}."))
 }
 
 /// The text is our own: server names have no markup, and errors repeat no foreign text but single words.
-fn page(status: StatusCode, words: &str) -> Response<Body> {
-    let words: String = words.chars().filter(|c| !matches!(c, '<' | '>' | '&')).collect();
+fn page(status: StatusCode, message: &str) -> Response<Body> {
+    let message: String = message.chars().filter(|c| !matches!(c, '<' | '>' | '&')).collect();
     let html = format!(
-        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>tollgate</title><p>{words}</p></html>\n"
+        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>tollgate</title><p>{message}</p></html>\n"
     );
     let mut response = base_response(status, Body::complete(html));
     for (name, value) in HEADERS {

@@ -43,7 +43,7 @@ pub(crate) async fn receive(
     if request.method() != Method::POST {
         return Err(Rejection {
             status: StatusCode::METHOD_NOT_ALLOWED,
-            words: "webhooks are sent with POST",
+            message: "webhooks are sent with POST",
             header: Some((ALLOW, HeaderValue::from_static("POST"))),
         });
     }
@@ -115,9 +115,15 @@ fn refuse(
     remote: &Remote,
     service: &'static Service,
     status: u16,
-    words: &str,
+    message: &str,
 ) -> Response<Body> {
-    edge.state.services.record_anonymous(remote.as_str(), "(notice)", service.name, status, words);
+    edge.state.services.record_anonymous(
+        remote.as_str(),
+        "(notice)",
+        service.name,
+        status,
+        message,
+    );
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
     base_response(status, Body::empty())
 }

@@ -309,10 +309,10 @@ fn no_server_listed(
 ) -> Outbound {
     let each: Vec<String> =
         left_out.iter().map(|(server, why)| format!("`{server}`: {why}")).collect();
-    let words = format!("no server answered `{}`: {}", list.method(), each.join("; "));
+    let message = format!("no server answered `{}`: {}", list.method(), each.join("; "));
     match incoming.context.record_passed(&incoming.request.method_name, "") {
         Ok(()) => {
-            Outbound::ok(error_body(Some(&incoming.request.id), code::INTERNAL, &words, None))
+            Outbound::ok(error_body(Some(&incoming.request.id), code::INTERNAL, &message, None))
         }
         Err(error) => Outbound::ok(error_responses::denied(
             &incoming.request.id,
@@ -351,8 +351,8 @@ async fn buffered(incoming: &IncomingRequest<'_>, list: Bytes) -> Outbound {
     match response_buffer::reserve_own(&incoming.context.grantee.quota, list).await {
         Ok(list) => Outbound::ok(list),
         Err(why) => {
-            let words = why.to_string();
-            Outbound::ok(error_body(Some(&incoming.request.id), code::INTERNAL, &words, None))
+            let message = why.to_string();
+            Outbound::ok(error_body(Some(&incoming.request.id), code::INTERNAL, &message, None))
         }
     }
 }

@@ -75,17 +75,23 @@ pub(in crate::exchange) fn owner<'a>(
         .values()
         .filter(|access| access.shows(Subject::Resource(uri)) && names_page(incoming, access, uri))
         .collect();
-    match owners.as_slice() {
+    only_owner(&owners, |servers| format!("tools of {servers} have this page"))
+        .map_err(|error| error.with_id(&incoming.request.id))
+}
+
+/// The only one of these servers, if there is any. Several are refused with their names and `claim`.
+pub(in crate::exchange) fn only_owner<'a>(
+    owners: &[&'a ServerAccess],
+    claim: impl FnOnce(String) -> String,
+) -> Result<Option<&'a ServerAccess>, ProtocolError> {
+    match owners {
         [] => Ok(None),
         [only] => Ok(Some(only)),
         several => {
-            let names: Vec<String> =
-                several.iter().map(|access| format!("`{}`", access.server.name)).collect();
-            let words = format!(
-                "tools of {} have this page, so it is ambiguous here; read it at `/mcp/<server>`",
-                names.join(" and ")
-            );
-            Err(ProtocolError::params(words).with_id(&incoming.request.id))
+            let names = several.iter().map(|access| format!("`{}`", access.server.name));
+            let claim = claim(names.collect::<Vec<_>>().join(" and "));
+            let hint = "so it is ambiguous here; read it at `/mcp/<server>`";
+            Err(ProtocolError::params(format!("{claim}, {hint}")))
         }
     }
 }

@@ -57,6 +57,25 @@ impl Endpoint {
 }
 
 impl RequestContext {
+    /// The context of a client on standard streams, or of the owner, for one server.
+    pub(crate) fn local(
+        state: Arc<SharedState>,
+        grantee: Arc<Grantee>,
+        lease: Lease,
+        server: &str,
+    ) -> RequestContext {
+        RequestContext {
+            state,
+            grantee,
+            lease,
+            endpoint: Endpoint::One(server.into()),
+            session: None,
+            transport: Transport::Stdio,
+            via: Via::default(),
+            client_requests: Some(Arc::default()),
+        }
+    }
+
     pub(crate) fn services(&self) -> &Arc<Services> {
         &self.state.services
     }
@@ -161,7 +180,8 @@ impl RequestContext {
             ..self.facts()
         };
         let code = refused.code.to_string();
-        let refusal = Refusal { kind: RefusalKind::Malformed, code: &code, reason: &refused.words };
+        let refusal =
+            Refusal { kind: RefusalKind::Malformed, code: &code, reason: &refused.message };
         self.services().ledger.record(&refusal, &facts)
     }
 

@@ -70,9 +70,9 @@ pub(crate) fn denied_call(id: &Id, denial: &Denial, era: Era) -> Vec<u8> {
 }
 
 /// A failed tool call in the modern era, as a result that the model reads.
-pub(crate) fn failed_call(id: &Id, words: &str) -> Vec<u8> {
+pub(crate) fn failed_call(id: &Id, message: &str) -> Vec<u8> {
     let result = json!({
-        "content": [{ "type": "text", "text": words }],
+        "content": [{ "type": "text", "text": message }],
         "isError": true,
         "resultType": "complete",
     });
@@ -127,14 +127,14 @@ pub(crate) fn upstream_failed(id: &Id, server: &str, error: &UpstreamError) -> V
     };
     let certainty =
         if happened { "it may have acted on the call" } else { "the call did not happen" };
-    let words = format!("server `{server}`: {error}; {certainty}");
+    let message = format!("server `{server}`: {error}; {certainty}");
     let mut data = json!({ "server": server, "may_have_happened": happened });
     if let (UpstreamError::SignIn { page: Some(page), .. }, Some(object)) =
         (error, data.as_object_mut())
     {
         object.insert("sign_in_url".to_owned(), page.as_str().into());
     }
-    error_body(Some(id), code, &words, Some(&data.to_string()))
+    error_body(Some(id), code, &message, Some(&data.to_string()))
 }
 
 /// The same for a legacy client that opens URLs (2025-11-25).
@@ -144,10 +144,10 @@ pub(crate) fn url_required(
     error: &UpstreamError,
     elicitation: &serde_json::Value,
 ) -> Vec<u8> {
-    let words = format!("server `{server}`: {error}; the call did not happen");
+    let message = format!("server `{server}`: {error}; the call did not happen");
     let data =
         json!({ "elicitations": [elicitation], "server": server, "may_have_happened": false });
-    error_body(Some(id), code::URL_ELICITATION_REQUIRED, &words, Some(&data.to_string()))
+    error_body(Some(id), code::URL_ELICITATION_REQUIRED, &message, Some(&data.to_string()))
 }
 
 #[cfg(test)]
@@ -175,13 +175,13 @@ mod tests {
             retry_after_seconds: wait,
             ..Denial::new(Code::RateLimited, "/tools/echo/limits/0", reason.to_owned())
         };
-        for (reason, wait, words) in [
+        for (reason, wait, message) in [
             ("at most 3 a minute; try again in 9 s", Some(9), ""),
             ("slow down", Some(9), " (try again in 9 s)"),
             ("not at all", None, ""),
         ] {
             let text = denial_text(&limited(reason, wait));
-            assert_eq!(text, format!("[POLICY DENIED] {reason}{words}"));
+            assert_eq!(text, format!("[POLICY DENIED] {reason}{message}"));
         }
     }
 }

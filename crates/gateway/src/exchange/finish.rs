@@ -297,7 +297,7 @@ impl InFlightCall {
     pub(in crate::exchange) fn refuse_input(&mut self, question: InputKind) -> ResponsePart {
         self.settle(Ending::Error);
         let method = question.method();
-        let words = format!(
+        let message = format!(
             "the server asked for `{method}`, which this client or its policy does not allow"
         );
         let code = code::MISSING_CAPABILITY;
@@ -306,7 +306,7 @@ impl InFlightCall {
             Era::Legacy => 200,
         };
         let data = format!("{{\"requiredCapabilities\":{}}}", question.needs().unwrap_or("{}"));
-        let body = error_body(Some(&self.id), code, &words, Some(&data));
+        let body = error_body(Some(&self.id), code, &message, Some(&data));
         ResponsePart::Last { status, body: body.into() }
     }
 

@@ -38,8 +38,8 @@ pub(crate) async fn initialize(incoming: &IncomingRequest<'_>) -> Outbound {
     }
     let params = match handshake_params(incoming.request) {
         Ok(params) => params,
-        Err(words) => {
-            let refused = ProtocolError::params(words).with_id(&incoming.request.id);
+        Err(message) => {
+            let refused = ProtocolError::params(message).with_id(&incoming.request.id);
             return refuse::refuse(incoming.context, &refused, "initialize");
         }
     };
@@ -284,8 +284,8 @@ fn open_session(
     Outbound::One { status: 200, body: opening.body.into(), session: Some(id) }
 }
 
-fn internal_error(incoming: &IncomingRequest<'_>, words: &str) -> Vec<u8> {
-    mcp::error_body(Some(&incoming.request.id), -32603, words, None)
+fn internal_error(incoming: &IncomingRequest<'_>, message: &str) -> Vec<u8> {
+    mcp::error_body(Some(&incoming.request.id), -32603, message, None)
 }
 
 /// The client's name in a modern request.

@@ -312,8 +312,8 @@ impl InFlightCall {
         id: &Id,
         code: i64,
     ) -> Option<ResponsePart> {
-        let words = "the client does not support this request here";
-        let refusal = error_body(Some(id), code, words, None);
+        let message = "the client does not support this request here";
+        let refusal = error_body(Some(id), code, message, None);
         own_messages::answer(self.context.services(), &self.peer, refusal.into());
         None
     }

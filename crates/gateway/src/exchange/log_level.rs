@@ -26,8 +26,8 @@ pub(crate) async fn set_level(
 ) -> Outbound {
     let level = incoming.request.params.and_then(|params| params.get("level")?.as_str());
     let Some(level) = level.filter(|level| LOG_LEVELS.contains(&level.as_ref())) else {
-        let words = format!("`level` must be one of {}", LOG_LEVELS.join(", "));
-        let refused = ProtocolError::params(words).with_id(&incoming.request.id);
+        let message = format!("`level` must be one of {}", LOG_LEVELS.join(", "));
+        let refused = ProtocolError::params(message).with_id(&incoming.request.id);
         return refuse::refuse(incoming.context, &refused, &incoming.request.method_name);
     };
     let method = Subject::Method(&incoming.request.method_name);

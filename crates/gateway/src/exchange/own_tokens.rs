@@ -13,7 +13,7 @@ use mcp::{Id, Message, error_body};
 
 /// In the row and in the response.
 const CODE: &str = "own_token";
-const WORDS: &str = "the message contains a grant token of tollgate, which must not leave the gate; send it without the token, and let the owner run `tollgate grant rotate` if others may have read it";
+const MESSAGE: &str = "the message contains a grant token of tollgate, which must not leave the gate; send it without the token, and let the owner run `tollgate grant rotate` if others may have read it";
 
 /// Refuses a message that contains a token: in a name, a key, an argument, or anywhere else.
 pub(crate) fn refuse(
@@ -34,22 +34,22 @@ pub(crate) fn refuse(
         remote: context.remote(),
         ..context.facts()
     };
-    let refusal = Refusal { kind: RefusalKind::Denied, code: CODE, reason: WORDS };
+    let refusal = Refusal { kind: RefusalKind::Denied, code: CODE, reason: MESSAGE };
     // The id may be a token, too.
     let id = message.id().filter(|id| !has_token(id.raw()));
     Some(match services.ledger.record(&refusal, &facts) {
         Ok(seq) => {
             let data = format!("{{\"code\":\"{CODE}\",\"audit_id\":{seq}}}");
-            refused(message, id, WORDS, Some(&data))
+            refused(message, id, MESSAGE, Some(&data))
         }
         Err(error) => refused(message, id, &error_responses::ledger_failure(&error).reason, None),
     })
 }
 
 /// A request is refused with an error response, other messages with the HTTP status.
-fn refused(message: &Message<'_>, id: Option<&Id>, words: &str, data: Option<&str>) -> Outbound {
+fn refused(message: &Message<'_>, id: Option<&Id>, text: &str, data: Option<&str>) -> Outbound {
     let status = if matches!(message, Message::Request(_)) { 200 } else { 400 };
-    Outbound::with_status(status, error_body(id, error_responses::code::DENIED, words, data))
+    Outbound::with_status(status, error_body(id, error_responses::code::DENIED, text, data))
 }
 
 /// Most messages contain neither a token prefix nor an escape that could hide it.

@@ -261,20 +261,20 @@ pub(crate) fn client_meta(context: &RequestContext) -> ClientMeta {
     let Some(session) = &context.session else {
         return ClientMeta { capabilities: "{}".to_owned(), info: None, log_level: None };
     };
-    let mut words = match Doc::read(session.initialize_params.as_bytes(), &Bounds::ANSWER) {
+    let mut message = match Doc::read(session.initialize_params.as_bytes(), &Bounds::ANSWER) {
         Ok(doc) => ClientMeta::from_initialize(doc.root()),
         Err(_) => ClientMeta { capabilities: "{}".to_owned(), info: None, log_level: None },
     };
-    words.capabilities = modern_tasks::declare_tasks(&words.capabilities, false);
-    words.log_level = session.log_level();
-    words
+    message.capabilities = modern_tasks::declare_tasks(&message.capabilities, false);
+    message.log_level = session.log_level();
+    message
 }
 
 /// The same with tasks, if the server may create one: the gate handles them for its client.
 pub(crate) fn client_meta_with_tasks(context: &RequestContext, peer: &Peer) -> ClientMeta {
-    let words = client_meta(context);
-    let capabilities = modern_tasks::declare_tasks(&words.capabilities, peer.extends(TASKS));
-    ClientMeta { capabilities, ..words }
+    let message = client_meta(context);
+    let capabilities = modern_tasks::declare_tasks(&message.capabilities, peer.extends(TASKS));
+    ClientMeta { capabilities, ..message }
 }
 
 fn client_meta_for(context: &RequestContext, peer: &Peer, method: Method) -> ClientMeta {

@@ -30,10 +30,10 @@ fn with_row(refused: &ProtocolError, seq: u64) -> ProtocolError {
 /// A message under a grant that is no longer valid.
 pub(crate) fn revoked(context: &RequestContext, body: &[u8]) -> Outbound {
     let id = id_of(body);
-    let words = "this grant has expired, was revoked, or has no access to this server";
+    let message = "this grant has expired, was revoked, or has no access to this server";
     refuse(
         context,
-        &ProtocolError { id, ..ProtocolError::new(401, error_responses::code::DENIED, words) },
+        &ProtocolError { id, ..ProtocolError::new(401, error_responses::code::DENIED, message) },
         "(revoked)",
     )
 }

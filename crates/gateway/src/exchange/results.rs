@@ -190,8 +190,8 @@ fn task(effects: &Effects, value: Value<'_>) -> String {
         "statusMessage" => Member::Replace(redact_text(effects, member)),
         _ => Member::Replace(redact_defined_member(effects, member)),
     };
-    let words = edit::object(value, change, &[]);
-    match Doc::read(words.as_bytes(), &Bounds::ANSWER) {
+    let message = edit::object(value, change, &[]);
+    match Doc::read(message.as_bytes(), &Bounds::ANSWER) {
         Ok(doc) => remove_members(effects, doc.root()),
         // Too deep to parse, so it cannot be checked.
         Err(_) => "{}".to_owned(),

@@ -50,7 +50,7 @@ pub(crate) enum RoundStateError {
 }
 
 impl RoundStateError {
-    pub(crate) fn words(self) -> &'static str {
+    pub(crate) fn message(self) -> &'static str {
         match self {
             RoundStateError::NotOurs => {
                 "requestState was not issued by this gate for this caller and server"

@@ -67,7 +67,7 @@ impl FailedRequest<'_> {
                 let elicitation = json!({
                     "mode": "url",
                     "elicitationId": self.elicitation_id()?,
-                    "message": words(self.server),
+                    "message": message(self.server),
                     "url": page,
                 });
                 Some(error_responses::url_required(self.id, self.server, error, &elicitation))
@@ -75,7 +75,7 @@ impl FailedRequest<'_> {
             Era::Modern if has_rounds => {
                 let state = RoundContent::SignIn;
                 let state = rounds::seal(self.context, self.server, &digest()?, 0, state)?;
-                let params = json!({ "mode": "url", "message": words(self.server), "url": page });
+                let params = json!({ "mode": "url", "message": message(self.server), "url": page });
                 let question = InputRequest {
                     key: KEY.to_owned(),
                     method: "elicitation/create".to_owned(),
@@ -104,7 +104,7 @@ impl FailedRequest<'_> {
 }
 
 /// What the person at the client reads.
-fn words(server: &str) -> String {
+fn message(server: &str) -> String {
     format!(
         "Sign in to `{server}` with your own account. The page is part of the gate and needs your dashboard session."
     )

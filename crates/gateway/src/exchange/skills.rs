@@ -9,6 +9,7 @@ use policy::{Code, Definition, Denial, OnChange, Subject, ToolFacts};
 use store::registry::PinState;
 
 use crate::exchange::aggregate::{self, MergedItem, join_all};
+use crate::exchange::app_pages::only_owner;
 use crate::exchange::call::{IncomingRequest, OwnedSubject, Target};
 use crate::exchange::context::RequestContext;
 use crate::exchange::in_flight::InFlightCall;
@@ -60,8 +61,8 @@ pub(crate) fn judged_name(
     if is_plain(uri) && (!is_entry || name_of(uri).is_some()) {
         return Ok(Some(name_of_unknown(uri).to_owned()));
     }
-    let words = "`uri` of a skill must be plain: `skill://`, no escapes, no `.` or `..`, no query, no fragment; `skills/get` takes the URI of a `SKILL.md`";
-    Err(ProtocolError::params(words).with_id(&incoming.request.id))
+    let message = "`uri` of a skill must be plain: `skill://`, no escapes, no `.` or `..`, no query, no fragment; `skills/get` takes the URI of a `SKILL.md`";
+    Err(ProtocolError::params(message).with_id(&incoming.request.id))
 }
 
 /// Whether a request is about skills, by its method or by the scheme of the URI.
@@ -83,19 +84,8 @@ pub(crate) async fn owner<'a>(
         book.skill_of(uri).is_some_and(|skill| access.shows(Subject::Skill(skill.name())))
     };
     let owners: Vec<&ServerAccess> = accesses().filter(is_shown).collect();
-    match owners.as_slice() {
-        [] => Ok(None),
-        [only] => Ok(Some(only)),
-        several => {
-            let names: Vec<String> =
-                several.iter().map(|access| format!("`{}`", access.server.name)).collect();
-            let words = format!(
-                "{} have a skill with this URI, so it is ambiguous here; read it at `/mcp/<server>`",
-                names.join(" and ")
-            );
-            Err(ProtocolError::params(words).with_id(&incoming.request.id))
-        }
-    }
+    only_owner(&owners, |servers| format!("{servers} have a skill with this URI"))
+        .map_err(|error| error.with_id(&incoming.request.id))
 }
 
 /// The server of a grant that has only one: it gets requests about skills that no list names.

@@ -363,8 +363,8 @@ mod tests {
         let broken = r#"{"code":-32603,"message":"the database is down"}"#;
         assert_eq!(read(unknown, true).unwrap(), 0);
         assert_eq!(read(broken, false).unwrap(), 0);
-        let words = read(broken, true).unwrap_err().to_string();
-        assert!(words.contains("`prompts/list` with error -32603"), "{words}");
+        let message = read(broken, true).unwrap_err().to_string();
+        assert!(message.contains("`prompts/list` with error -32603"), "{message}");
         assert!(read("{}", true).is_err());
     }
 }

@@ -6,12 +6,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::edge::dispatch;
-use crate::exchange::context::{Endpoint, RequestContext, Transport};
+use crate::exchange::context::RequestContext;
 use crate::exchange::outbound::Outbound;
 use crate::exchange::tool_check;
 use crate::gate::Gate;
 use crate::gate::run::RunError;
-use crate::runtime::loop_detection::Via;
 use crate::snapshot::ServerAccess;
 use mcp::Era;
 
@@ -42,16 +41,8 @@ impl Gate {
             return Err(RunError::NotHeld { grant: grant.to_owned(), server: server.to_owned() });
         }
         let slot = grantee.try_slot();
-        let context = RequestContext {
-            state: Arc::clone(&self.state),
-            lease: grantee.lease(),
-            grantee,
-            endpoint: Endpoint::One(server.into()),
-            session: None,
-            transport: Transport::Stdio,
-            via: Via::default(),
-            client_requests: Some(Arc::default()),
-        };
+        let lease = grantee.lease();
+        let context = RequestContext::local(Arc::clone(&self.state), grantee, lease, server);
         let outbound = match slot {
             Some(_) => Box::pin(dispatch::receive(&context, &message, None)).await,
             None => dispatch::refuse_too_many(&context, &message),

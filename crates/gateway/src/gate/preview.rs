@@ -10,11 +10,10 @@ use store::ledger::{Facts, Permit};
 use store::registry;
 use tokio::sync::watch;
 
-use crate::exchange::context::{Endpoint, RequestContext, Transport};
+use crate::exchange::context::RequestContext;
 use crate::exchange::{connect, tool_check};
 use crate::gate::Gate;
 use crate::gate::run::RunError;
-use crate::runtime::loop_detection::Via;
 use crate::runtime::permits;
 use crate::snapshot::{self, Grantee, ServerAccess};
 use crate::upstream::UpstreamError;
@@ -68,16 +67,9 @@ impl Gate {
         let lease = watch::Sender::new(false);
         let grantee =
             Grantee::new("owner".to_owned(), "owner".to_owned(), accesses, lease.subscribe(), 1);
-        RequestContext {
-            state: Arc::clone(&self.state),
-            lease: lease.subscribe(),
-            grantee: Arc::new(grantee.with_lease(lease)),
-            endpoint: Endpoint::One(server.into()),
-            session: None,
-            transport: Transport::Stdio,
-            via: Via::default(),
-            client_requests: Some(Arc::default()),
-        }
+        let subscribed = lease.subscribe();
+        let grantee = Arc::new(grantee.with_lease(lease));
+        RequestContext::local(Arc::clone(&self.state), grantee, subscribed, server)
     }
 
     async fn read_lists(

@@ -49,7 +49,7 @@ pub(crate) async fn run(gate: Arc<Gate>, read_settings: Option<ReadSettings>) {
             _ = every.tick() => {}
             () = turned_true(&mut stopping) => return gate.state.tasks.save(services),
         }
-        let looked = tokio::task::spawn_blocking(look_aside(&gate, read_settings.as_ref()));
+        let looked = tokio::task::spawn_blocking(reload_task(&gate, read_settings.as_ref()));
         tokio::select! {
             _ = looked => {}
             () = turned_true(&mut stopping) => return,
@@ -89,7 +89,7 @@ fn prune_captures(services: &Services) {
 
 /// Reads and compiles what the owner changed, on a blocking thread: a slow disk or a large policy
 /// delays neither a call nor a shutdown.
-fn look_aside(
+fn reload_task(
     gate: &Arc<Gate>,
     read_settings: Option<&Arc<dyn Fn() -> Changed + Send + Sync>>,
 ) -> impl FnOnce() + Send + 'static {
@@ -98,14 +98,14 @@ fn look_aside(
         if let Some(read) = read_settings {
             take_settings(&gate, read());
         }
-        gate.look_now();
+        gate.reload_now();
     }
 }
 
 impl Gate {
     /// Reloads the registry now instead of at the next poll. After it returns, calls are judged by
     /// the new snapshot.
-    pub fn look_now(self: &Arc<Self>) {
+    pub fn reload_now(self: &Arc<Self>) {
         take_registry(self);
         sweep(self);
     }
@@ -114,7 +114,7 @@ impl Gate {
 fn take_settings(gate: &Gate, changed: Changed) {
     let settings = match changed {
         Changed::No => return,
-        Changed::Broken(words) => return keep_the_old(gate, &words),
+        Changed::Broken(message) => return keep_the_old(gate, &message),
         Changed::Yes(settings) => Arc::new(*settings),
     };
     let _lock = gate.state.snapshots.read_lock();
@@ -131,9 +131,9 @@ fn take_settings(gate: &Gate, changed: Changed) {
     }
 }
 
-fn keep_the_old(gate: &Gate, words: &str) {
+fn keep_the_old(gate: &Gate, message: &str) {
     gate.services().metrics.reload_failures.inc();
-    tracing::error!("could not reload tollgate.toml; still using the previous settings: {words}");
+    tracing::error!("could not reload tollgate.toml; still using the previous settings: {message}");
 }
 
 fn take_registry(gate: &Gate) {
@@ -175,7 +175,7 @@ fn check_registry(gate: &Arc<Gate>) {
         Ok(None) => {}
         Ok(Some(found)) => {
             tracing::error!("{}", found.words());
-            gate.look_now();
+            gate.reload_now();
         }
         Err(error) => tracing::debug!(%error, "could not compare gate.db with the audit log"),
     }

@@ -15,12 +15,11 @@ use crate::edge::Edge;
 use crate::edge::http;
 use crate::edge::owner_pages::Pages;
 use crate::edge::serve::{AllowedHosts, ListenError, Listener, Remote, Tls, Workers};
-use crate::exchange::context::{Endpoint, RequestContext, Transport};
+use crate::exchange::context::RequestContext;
 use crate::exchange::skills;
 use crate::exchange::tool_check;
 use crate::gate::Gate;
 use crate::gate::reload::{self, ReadSettings};
-use crate::runtime::loop_detection::Via;
 use crate::snapshot::{self, Grantee, ServerAccess};
 use crate::upstream::UpstreamError;
 use crate::upstream::server::Server;
@@ -86,7 +85,7 @@ impl RunError {
 }
 
 fn stderr_hint(last_stderr: Option<&str>) -> String {
-    last_stderr.map(|words| format!("\nit printed: {words}")).unwrap_or_default()
+    last_stderr.map(|message| format!("\nit printed: {message}")).unwrap_or_default()
 }
 
 /// A gate with a bound socket that does not serve yet.
@@ -178,16 +177,8 @@ impl Gate {
         W: AsyncWrite + Unpin + Send + 'static,
     {
         let reload_loop = tokio::spawn(reload::run(Arc::clone(self), read_settings));
-        let context = RequestContext {
-            state: Arc::clone(&self.state),
-            lease: grantee.lease(),
-            grantee,
-            endpoint: Endpoint::One(server.into()),
-            session: None,
-            transport: Transport::Stdio,
-            via: Via::default(),
-            client_requests: Some(Arc::default()),
-        };
+        let lease = grantee.lease();
+        let context = RequestContext::local(Arc::clone(&self.state), grantee, lease, server);
         let ended = crate::edge::stdio::serve(context, input, output).await;
         self.services().begin_stop();
         self.close_everything().await;
@@ -310,8 +301,8 @@ impl Listening {
             gate.services().begin_stop();
             Instant::now()
         });
-        let on_bad_connection = Arc::new(move |remote: &Remote, status, words: &'static str| {
-            http::reject_connection(&edge, remote, status, words)
+        let on_bad_connection = Arc::new(move |remote: &Remote, status, message: &'static str| {
+            http::reject_connection(&edge, remote, status, message)
         });
         let services = Arc::clone(self.gate.services());
         let (clock, stopping) = (services.clock.clone(), services.stopping());

@@ -41,7 +41,7 @@ fn one(server: &Arc<Server>, peers: &[Arc<Peer>]) -> Value {
         "processes": processes,
         "in_flight": health.in_flight(),
         "stderr": server.last_stderr(),
-        "last_error": health.last_error().map(|(at_us, words)| json!({ "at_us": at_us, "words": words })),
+        "last_error": health.last_error().map(|(at_us, message)| json!({ "at_us": at_us, "words": message })),
     })
 }
 

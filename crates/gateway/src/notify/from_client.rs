@@ -33,10 +33,10 @@ pub(crate) async fn handle(
     match notification.method {
         Method::Cancelled => cancel(context, body, notification).await,
         Method::Other if !allows_unknown_methods(context) => {
-            let words = "no rule allows notifications of this method";
+            let message = "no rule allows notifications of this method";
             refuse::refuse(
                 context,
-                &ProtocolError::new(403, error_responses::code::DENIED, words),
+                &ProtocolError::new(403, error_responses::code::DENIED, message),
                 &notification.method_name,
             )
         }

@@ -87,8 +87,8 @@ fn message_for_client(
         (Some(method), Some(id)) => {
             let question = question(context, session, peer, (&method, &id), root, message);
             if question.is_none() {
-                let words = "the client does not support this request here";
-                let refusal = error_body(Some(&id), code::UNKNOWN_METHOD, words, None);
+                let text = "the client does not support this request here";
+                let refusal = error_body(Some(&id), code::UNKNOWN_METHOD, text, None);
                 own_messages::answer(context.services(), peer, refusal.into());
             }
             question

@@ -114,17 +114,17 @@ pub(crate) async fn shared(
         let (context, peer, offer) = (context.clone(), Arc::clone(peer), offer.clone());
         tokio::spawn(async move {
             while !shared.try_stop() {
-                let tell = |event: Event| {
+                let publish = |event: Event| {
                     if !own_messages::answer_server_request(
                         context.services(),
                         &peer,
                         &event.message,
                     ) {
-                        shared.tell(event.message);
+                        shared.publish(event.message);
                     }
                 };
                 // Receivers filter by the lists they want.
-                receive_until(&context, &peer, &offer, shared.until_unused(), true, tell).await;
+                receive_until(&context, &peer, &offer, shared.until_unused(), true, publish).await;
             }
         });
     }
@@ -165,9 +165,10 @@ pub(crate) async fn keep_open(context: &RequestContext, peer: &Arc<Peer>) {
     let mut over = peer.over();
     tokio::spawn(async move {
         // Receivers get the messages from their own subscription.
-        let heard = async { while !matches!(messages.recv().await, Err(RecvError::Closed)) {} };
+        let stream_open =
+            async { while !matches!(messages.recv().await, Err(RecvError::Closed)) {} };
         tokio::select! {
-            () = heard => {}
+            () = stream_open => {}
             () = turned_true(&mut over) => {}
         }
     });
@@ -181,7 +182,7 @@ async fn open_server_stream(
 ) -> Result<Option<Events>, StreamFailed> {
     let permit = context.own_act("(stream)", &peer.server.name).map_err(|_| StreamFailed)?;
     let listening = peer.listen(&permit, last_event_id).await;
-    let (ending, heard) = match listening {
+    let (ending, stream_open) = match listening {
         Ok(ServerStream::Open(events)) => (Ending::Ok, Ok(Some(events))),
         Ok(ServerStream::NotOffered) => (Ending::Ok, Ok(None)),
         Err(error) => {
@@ -190,7 +191,7 @@ async fn open_server_stream(
         }
     };
     permits::settle(permit, ending);
-    heard
+    stream_open
 }
 
 /// The stream could not be requested.
@@ -200,13 +201,13 @@ struct StreamFailed;
 async fn deliver(context: RequestContext, peer: Arc<Peer>, ready: StreamOffered) {
     let Some(session) = context.session.clone() else { return };
     let mut ended = session.ended();
-    let tell = |event: Event| {
+    let publish = |event: Event| {
         if let Some(outgoing) = for_client(&context, &session, &peer, &event) {
             session.deliver(outgoing);
         }
     };
     let all = session.server.is_none();
-    receive_until(&context, &peer, &ready, turned_true(&mut ended), all, tell).await;
+    receive_until(&context, &peer, &ready, turned_true(&mut ended), all, publish).await;
 }
 
 /// Receives a server's messages until `over`, or until it offers no stream. Reopens a stream that
@@ -217,7 +218,7 @@ async fn receive_until(
     ready: &StreamOffered,
     over: impl Future<Output = ()>,
     of_lists: bool,
-    mut tell: impl FnMut(Event),
+    mut publish: impl FnMut(Event),
 ) {
     let mut over = pin!(over);
     let mut retired = peer.over();
@@ -251,7 +252,7 @@ async fn receive_until(
         ready.send_replace(Some(true));
         if std::mem::take(&mut was_interrupted) && of_lists {
             for message in list_changes::all_notifications() {
-                tell(Event { message, id: None, retry_ms: None });
+                publish(Event { message, id: None, retry_ms: None });
             }
         }
         pause = Some(REOPEN_AFTER);
@@ -266,7 +267,7 @@ async fn receive_until(
             reopen_after = event.retry_ms.map_or(reopen_after, |ms| {
                 Duration::from_millis(ms).clamp(REOPEN_AFTER_MIN, REOPEN_AFTER_MAX)
             });
-            tell(event);
+            publish(event);
         }
         tokio::select! {
             () = tokio::time::sleep(reopen_after) => {}

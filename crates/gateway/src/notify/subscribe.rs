@@ -358,8 +358,8 @@ pub(crate) async fn for_legacy(
         let opened = server_sub.open(&permit).await;
         if opened.is_err() {
             permits::settle(permit, Ending::Error);
-            let words = "the server does not accept the subscription";
-            return Some(Outbound::ok(error_body(Some(id), -32603, words, None)));
+            let message = "the server does not accept the subscription";
+            return Some(Outbound::ok(error_body(Some(id), -32603, message, None)));
         }
         let task = tokio::spawn(deliver(session.clone(), server_sub, opened));
         session.subscribe(uri, task.abort_handle());

@@ -18,9 +18,9 @@ const REST_US_MAX: u64 = 86_400_000_000;
 /// An exhausted budget is read again after this time.
 const BUDGET_RETRY_US: u64 = 60_000_000;
 /// Bytes of a reason's text, which may quote the request.
-const WORDS_BYTES_MAX: usize = 256;
+const REASON_BYTES_MAX: usize = 256;
 
-const REST_WORDS: &str =
+const REST_MESSAGE: &str =
     "requests without a grant from many addresses, or beyond the bound on their rows";
 
 /// Requests with the same values are repeats.
@@ -31,7 +31,7 @@ pub(crate) struct Reason {
     pub(crate) method: &'static str,
     pub(crate) server: &'static str,
     pub(crate) status: u16,
-    pub(crate) words: String,
+    pub(crate) message: String,
 }
 
 #[derive(Debug)]
@@ -81,11 +81,12 @@ impl Reason {
         address: &str,
         (method, server): (&'static str, &'static str),
         status: u16,
-        words: &str,
+        message: &str,
     ) -> Reason {
-        let words = words.get(..words.floor_char_boundary(WORDS_BYTES_MAX)).unwrap_or_default();
-        let (address, words) = (address.to_owned(), words.to_owned());
-        Reason { address, method, server, status, words }
+        let message =
+            message.get(..message.floor_char_boundary(REASON_BYTES_MAX)).unwrap_or_default();
+        let (address, message) = (address.to_owned(), message.to_owned());
+        Reason { address, method, server, status, message }
     }
 }
 
@@ -214,13 +215,13 @@ fn write(
         remote: Some(remote),
         ..Facts::default()
     };
-    ledger.record_repeats(&Refusal { kind, code: &code, reason: &reason.words }, &facts, repeats)
+    ledger.record_repeats(&Refusal { kind, code: &code, reason: &reason.message }, &facts, repeats)
 }
 
 fn write_rest(rest: u64, ledger: &Ledger) -> Result<u64, LedgerError> {
     let facts = Facts { method: "(http)", ..Facts::default() };
     let kind = RefusalKind::Unauthenticated;
-    ledger.record_repeats(&Refusal { kind, code: "", reason: REST_WORDS }, &facts, Some(rest))
+    ledger.record_repeats(&Refusal { kind, code: "", reason: REST_MESSAGE }, &facts, Some(rest))
 }
 
 #[cfg(test)]
@@ -287,8 +288,8 @@ mod tests {
             let now_us = begin_us + hour * HOUR_US;
             for number in 0..300 {
                 let from = format!("2001:db8:{number:x}:ffff:ffff:ffff:ffff:{hour:x}");
-                let words = "w".repeat(10_000);
-                let reason = Reason::new(&from, ("(http)", ""), 401, &words);
+                let message = "w".repeat(10_000);
+                let reason = Reason::new(&from, ("(http)", ""), 401, &message);
                 rows.record(&reason, &format!("[{from}]:65535"), now_us, &ledger);
                 sent += 1;
             }

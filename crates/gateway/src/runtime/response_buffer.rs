@@ -141,22 +141,22 @@ async fn take(
     if let Ok(taken) = Arc::clone(from).try_acquire_many_owned(parts) {
         return Ok(taken);
     }
-    let _waiting = WaitingGuard::begin();
+    let _waiting = BufferWaitGuard::begin();
     let taking = Arc::clone(from).acquire_many_owned(parts);
     timeout_at(until, taking).await.ok().and_then(Result::ok).ok_or(BufferFull)
 }
 
 /// Counts a waiting response until dropped.
-struct WaitingGuard;
+struct BufferWaitGuard;
 
-impl WaitingGuard {
-    fn begin() -> WaitingGuard {
+impl BufferWaitGuard {
+    fn begin() -> BufferWaitGuard {
         WAITING.fetch_add(1, Ordering::Relaxed);
-        WaitingGuard
+        BufferWaitGuard
     }
 }
 
-impl Drop for WaitingGuard {
+impl Drop for BufferWaitGuard {
     fn drop(&mut self) {
         WAITING.fetch_sub(1, Ordering::Relaxed);
     }

@@ -133,17 +133,17 @@ impl Services {
     }
 
     /// Sets or clears the failure of the registry. While it is set all requests are denied.
-    pub(crate) fn set_store_failure(&self, words: Option<String>) {
-        match (self.store_failure.load().as_deref(), words) {
+    pub(crate) fn set_store_failure(&self, message: Option<String>) {
+        match (self.store_failure.load().as_deref(), message) {
             (None, None) => {}
-            (Some(before), Some(words)) if *before == words => {}
+            (Some(before), Some(message)) if *before == message => {}
             (_, None) => {
                 tracing::info!("the store is readable again; accepting calls");
                 self.store_failure.store(None);
             }
-            (_, Some(words)) => {
-                tracing::error!("cannot read the store; refusing calls: {words}");
-                self.store_failure.store(Some(Arc::new(words)));
+            (_, Some(message)) => {
+                tracing::error!("cannot read the store; refusing calls: {message}");
+                self.store_failure.store(Some(Arc::new(message)));
             }
         }
     }
@@ -163,17 +163,17 @@ impl Services {
         remote: &str,
         grant: Option<&str>,
         status: u16,
-        words: &str,
+        message: &str,
     ) -> Option<u64> {
         self.metrics.rejected();
         let Some(grant) = grant else {
-            return self.record_anonymous(remote, "(http)", "", status, words);
+            return self.record_anonymous(remote, "(http)", "", status, message);
         };
         let kind =
             if status == 401 { RefusalKind::Unauthenticated } else { RefusalKind::Malformed };
         let code = status.to_string();
         let facts = Facts { grant, method: "(http)", remote: Some(remote), ..Facts::default() };
-        self.ledger.record(&Refusal { kind, code: &code, reason: words }, &facts).ok()
+        self.ledger.record(&Refusal { kind, code: &code, reason: message }, &facts).ok()
     }
 
     /// Records an unauthenticated request, or counts it as a repeat.
@@ -183,11 +183,11 @@ impl Services {
         method: &'static str,
         server: &'static str,
         status: u16,
-        words: &str,
+        message: &str,
     ) -> Option<u64> {
         // Without the port, which differs per connection.
         let address = remote.rsplit_once(':').map_or(remote, |(address, _)| address);
-        let reason = Reason::new(address, (method, server), status, words);
+        let reason = Reason::new(address, (method, server), status, message);
         let now_us = self.ledger.time(self.clock.now());
         self.anonymous_rows.record(&reason, remote, now_us, &self.ledger)
     }

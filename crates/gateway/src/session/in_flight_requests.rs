@@ -57,8 +57,8 @@ impl InFlightRequests {
         });
         match self.table().entry(id.clone()) {
             hashbrown::hash_map::Entry::Occupied(_) => Err(IdInUse),
-            hashbrown::hash_map::Entry::Vacant(place) => {
-                place.insert(Arc::clone(&flight));
+            hashbrown::hash_map::Entry::Vacant(slot) => {
+                slot.insert(Arc::clone(&flight));
                 Ok(InFlightGuard { client_requests: Arc::clone(self), id: id.clone(), flight })
             }
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use store::registry::{Credential, EnvValue, words_in_clear};
+use store::registry::{Credential, EnvValue, argv_in_clear};
 use store::secret_words::{secret_values, secret_values_of_url};
 use url::Url;
 
@@ -22,7 +22,7 @@ pub(super) fn of_child(
         EnvValue::Hidden(Credential::Sealed(_)) | EnvValue::Plain(_) => None,
     });
     let sealed: Vec<usize> = secret_args.iter().map(|(at, _)| *at).collect();
-    let arguments = secret_values(&words_in_clear(argv, secret_args), &sealed);
+    let arguments = secret_values(&argv_in_clear(argv, secret_args), &sealed);
     let arguments: Vec<(String, String)> =
         arguments.into_iter().map(|(at, value)| (format!("argument {at}"), value)).collect();
     let arguments = arguments.iter().map(|(name, value)| (name.as_str(), value.as_str()));

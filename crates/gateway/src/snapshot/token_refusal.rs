@@ -10,7 +10,7 @@ impl Snapshots {
     /// gets one text for all cases.
     pub(crate) fn token_refusal_reason(&self, token: &str, now_us: i64) -> String {
         let current = self.current.load();
-        let (label, words) = match current.effective.lookup(token, now_us) {
+        let (label, message) = match current.effective.lookup(token, now_us) {
             Lookup::Active(grant) if self.is_for_another_path(token) => {
                 (&grant.label, "is for another resource than the one it was sent to")
             }
@@ -31,7 +31,7 @@ impl Snapshots {
                 return "not a grant token".to_owned();
             }
         };
-        format!("a token of grant `{label}`, which {words}")
+        format!("a token of grant `{label}`, which {message}")
     }
 
     /// Whether an active token has an audience: it is refused only where that does not fit.

@@ -28,7 +28,7 @@ pub(super) enum BodySource {
 }
 
 /// A response body with its connection.
-pub(super) struct Body {
+pub(super) struct ResponseBody {
     source: BodySource,
     /// None once the body has ended or failed.
     pooled: Option<PooledConnection>,
@@ -39,13 +39,13 @@ pub(super) struct Body {
     since: Option<Instant>,
 }
 
-impl Body {
-    pub(super) fn new(source: BodySource, pooled: PooledConnection) -> Body {
-        Body { source, pooled: Some(pooled), turn_bytes: 0, read_bytes: 0, since: None }
+impl ResponseBody {
+    pub(super) fn new(source: BodySource, pooled: PooledConnection) -> ResponseBody {
+        ResponseBody { source, pooled: Some(pooled), turn_bytes: 0, read_bytes: 0, since: None }
     }
 
     /// The body of a response. Its header map is reused for the next request.
-    pub(super) fn of(response: Response<Body>) -> Body {
+    pub(super) fn of(response: Response<ResponseBody>) -> ResponseBody {
         let (mut head, mut body) = response.into_parts();
         if let Some(pooled) = &mut body.pooled {
             head.headers.clear();

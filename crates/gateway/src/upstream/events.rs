@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::body::Body;
+use super::body::ResponseBody;
 use super::error::{Excess, UpstreamError};
 use super::mask::Mask;
 use super::options::HttpBounds;
@@ -46,7 +46,7 @@ enum EventSource {
 impl Events {
     /// A stream over HTTP, with the id of the request that it responds to.
     pub(super) fn of_stream(
-        body: Body,
+        body: ResponseBody,
         answers: Option<Id>,
         bounds: &HttpBounds,
         quota: &BufferQuota,
@@ -140,7 +140,7 @@ fn message_event(message: Bytes) -> Event {
 /// An event stream over HTTP.
 pub(super) struct SseStream {
     /// None once it has failed.
-    body: Option<Body>,
+    body: Option<ResponseBody>,
     decoder: Decoder,
     /// A received chunk that waits for buffer quota. Dropping `next` must not lose it.
     chunk: Option<Bytes>,
@@ -166,7 +166,7 @@ impl Drop for SseStream {
 
 impl SseStream {
     pub(super) fn new(
-        body: Body,
+        body: ResponseBody,
         answers: Option<Id>,
         bounds: &HttpBounds,
         quota: &BufferQuota,

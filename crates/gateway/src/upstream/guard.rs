@@ -53,9 +53,9 @@ impl GuardArgs {
 
 /// The main function of the guard process. Call it before any thread is started, with all arguments of the
 /// process, and exit with its result.
-pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let words: Vec<OsString> = words.into_iter().collect();
-    let Some((args, command)) = split(&words) else {
+pub fn run(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let argv: Vec<OsString> = argv.into_iter().collect();
+    let Some((args, command)) = split(&argv) else {
         return complain("this command is for the gate itself", CANNOT_GUARD);
     };
     match args {
@@ -80,9 +80,9 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 /// The guard's arguments before the first `--`, and the command after it.
-fn split(words: &[OsString]) -> Option<(&[OsString], &[OsString])> {
-    let at = words.iter().position(|word| word == END_OF_ARGS)?;
-    let (args, command) = (words.get(..at)?, words.get(at + 1..)?);
+fn split(argv: &[OsString]) -> Option<(&[OsString], &[OsString])> {
+    let at = argv.iter().position(|word| word == END_OF_ARGS)?;
+    let (args, command) = (argv.get(..at)?, argv.get(at + 1..)?);
     (!command.is_empty()).then_some((args, command))
 }
 

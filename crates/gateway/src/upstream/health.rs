@@ -34,8 +34,8 @@ impl Health {
         }
     }
 
-    pub(crate) fn record_failure(&self, at_us: i64, words: String) {
-        *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some((at_us, words));
+    pub(crate) fn record_failure(&self, at_us: i64, message: String) {
+        *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some((at_us, message));
         self.failing.store(true, Ordering::Relaxed);
     }
 

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 pub use server::HttpServer;
 pub(super) use signed_in::GrantRoute;
 
-use super::body::Body;
+use super::body::ResponseBody;
 use super::connection_limits::GrantLimits;
 use super::error::UpstreamError;
 use super::events::{Events, SseStream};
@@ -295,7 +295,7 @@ impl HttpLink {
 
     async fn reply(
         &self,
-        response: Response<Body>,
+        response: Response<ResponseBody>,
         answers: Option<Id>,
     ) -> Result<Reply, UpstreamError> {
         let (status, bounds) = (response.status(), &self.server.bounds);
@@ -314,7 +314,9 @@ impl HttpLink {
                 &self.quota,
             ))),
             Some(Media::Json) => {
-                let body = Body::of(response).collect(bounds.answer_bytes_max, &self.quota).await?;
+                let body = ResponseBody::of(response)
+                    .collect(bounds.answer_bytes_max, &self.quota)
+                    .await?;
                 Ok(Reply::One { status: status.as_u16(), body })
             }
             _ => Err(wrong_type()),
@@ -323,7 +325,10 @@ impl HttpLink {
 
     /// A JSON-RPC error is a response. Anything else is a status error, also a redirect, which is never
     /// followed or forwarded.
-    async fn refused_reply(&self, response: Response<Body>) -> Result<Reply, UpstreamError> {
+    async fn refused_reply(
+        &self,
+        response: Response<ResponseBody>,
+    ) -> Result<Reply, UpstreamError> {
         if let Some(error) = self.login_refusal(&response).await {
             response.into_body().finish(&self.server.bounds);
             return Err(error);
@@ -356,7 +361,10 @@ impl HttpLink {
     }
 
     /// The body of a response that must be an event stream.
-    async fn stream_of(&self, response: Response<Body>) -> Result<Body, UpstreamError> {
+    async fn stream_of(
+        &self,
+        response: Response<ResponseBody>,
+    ) -> Result<ResponseBody, UpstreamError> {
         if !response.status().is_success() {
             return Err(self.refusal(response).await);
         }

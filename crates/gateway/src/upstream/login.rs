@@ -84,8 +84,8 @@ impl LinkLogin {
 
     /// The server refuses a token that it was given a moment ago: the owner must sign in.
     pub(super) async fn note_refused(&self, used: &AttachedToken) {
-        let words = "the server refuses the token that its issuer gave";
-        if let Err(error) = self.logins.note_refused(&self.key, &used.token, words).await {
+        let message = "the server refuses the token that its issuer gave";
+        if let Err(error) = self.logins.note_refused(&self.key, &used.token, message).await {
             tracing::warn!(%error, "could not record that a login was refused");
         }
     }
@@ -167,8 +167,8 @@ impl LinkLogin {
     fn error(&self, error: &LoginError) -> UpstreamError {
         match error {
             LoginError::NotSignedIn { .. } => self.sign_in_needed("the server requires a sign-in"),
-            LoginError::Ended { words, .. } => {
-                self.sign_in_needed(&format!("the login has ended ({words})"))
+            LoginError::Ended { message, .. } => {
+                self.sign_in_needed(&format!("the login has ended ({message})"))
             }
             LoginError::Outage { .. } | LoginError::Store(_) => {
                 UpstreamError::never_sent(error.to_string())

@@ -55,23 +55,23 @@ impl SecretMatch {
 impl Mask {
     /// The mask for these named secrets. None if no secret is long enough.
     pub fn new<'s>(secrets: impl IntoIterator<Item = (&'s str, &'s str)>) -> Option<Arc<Mask>> {
-        let (mut words, mut labels, mut short) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut patterns, mut labels, mut short) = (Vec::new(), Vec::new(), Vec::new());
         for (name, value) in secrets {
             let label: Arc<str> = label(name).into();
             if (SHORT_BYTES_MIN..SECRET_BYTES_MIN).contains(&value.trim().len()) {
                 short.push((label.to_string(), value.trim().to_owned()));
             }
             for word in patterns::of(value) {
-                words.push(word);
+                patterns.push(word);
                 labels.push(Arc::clone(&label));
             }
         }
-        if words.is_empty() && short.is_empty() {
+        if patterns.is_empty() && short.is_empty() {
             return None;
         }
-        let pattern_bytes_max = words.iter().map(Vec::len).max().unwrap_or_default();
+        let pattern_bytes_max = patterns.iter().map(Vec::len).max().unwrap_or_default();
         // Finds overlapping matches, so that one secret does not hide a part of another.
-        let search = AhoCorasick::builder().match_kind(MatchKind::Standard).build(&words);
+        let search = AhoCorasick::builder().match_kind(MatchKind::Standard).build(&patterns);
         match search {
             Ok(search) => Some(Arc::new(Mask { search, labels, pattern_bytes_max, short })),
             Err(error) => {

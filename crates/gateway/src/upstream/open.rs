@@ -51,7 +51,7 @@ pub(crate) async fn with_handshake(
     params: &str,
 ) -> Result<OpenedPeer, UpstreamError> {
     if let Backend::Builtin(builtin) = &server.backend {
-        let asked = asked_revision(params);
+        let asked = requested_revision(params);
         let initialize_result = builtin.initialize_result(Revision::agree(&asked).as_str());
         let body = mcp::result_body(id, &initialize_result.to_string());
         let caller = builtin.new_caller(client.grant);
@@ -243,7 +243,7 @@ fn link(server: &Server, client: &PeerClient<'_>) -> Result<Link, UpstreamError>
             options.route_to_request &= !is_shared;
             Ok(Link::Stdio(StdioLink::start(options)))
         }
-        Backend::Broken(words) => Err(Backend::unusable(words)),
+        Backend::Broken(message) => Err(Backend::unusable(message)),
         Backend::Builtin(_) => Err(Backend::unusable("a built-in server has no link")),
     }
 }
@@ -341,12 +341,12 @@ pub(crate) fn is_refusal(answer: &[u8], id: &Id) -> bool {
 
 /// The handshake failed, so the call was not sent.
 fn refused_handshake(answer: &[u8]) -> UpstreamError {
-    let words = serde_json::from_slice::<Value>(answer).ok();
-    let words = words.as_ref().and_then(|answer| answer.pointer("/error/message")?.as_str());
+    let message = serde_json::from_slice::<Value>(answer).ok();
+    let message = message.as_ref().and_then(|answer| answer.pointer("/error/message")?.as_str());
     // Servers' texts are shown to agents, but not at any length.
-    let words: String =
-        words.unwrap_or("its response cannot be parsed").chars().take(200).collect();
-    UpstreamError::never_sent(format!("the server refused the handshake: {words}"))
+    let message: String =
+        message.unwrap_or("its response cannot be parsed").chars().take(200).collect();
+    UpstreamError::never_sent(format!("the server refused the handshake: {message}"))
 }
 
 fn result_of(answer: &[u8]) -> Option<Value> {
@@ -363,7 +363,7 @@ fn agree(link: &Link, initialize_result: &Value) {
     }
 }
 
-fn asked_revision(params: &str) -> String {
+fn requested_revision(params: &str) -> String {
     let params: Value = serde_json::from_str(params).unwrap_or_default();
     params.get("protocolVersion").and_then(Value::as_str).unwrap_or_default().to_owned()
 }

@@ -16,8 +16,8 @@ use mcp::{Id, code, error_body, result_body};
 /// Responds to a server request without the client.
 pub(crate) fn answer(services: &Arc<Services>, peer: &Arc<Peer>, body: Bytes) {
     match peer.acquire_reply_slot() {
-        Some(place) => {
-            send(services, peer, UpstreamMessage::response(body), "(response)", Some(place));
+        Some(permit) => {
+            send(services, peer, UpstreamMessage::response(body), "(response)", Some(permit));
         }
         None => {
             tracing::warn!(server = %peer.server.name, "a server sends requests faster than it reads responses; not answered");
@@ -52,8 +52,8 @@ pub(crate) fn answer_server_request(
     if method == "ping" {
         answer(services, peer, result_body(&id, "{}").into());
     } else if !peer.request_router.put(&method, root.get("params"), message) {
-        let words = "no client supports this request here";
-        let refusal = error_body(Some(&id), code::UNKNOWN_METHOD, words, None);
+        let text = "no client supports this request here";
+        let refusal = error_body(Some(&id), code::UNKNOWN_METHOD, text, None);
         answer(services, peer, refusal.into());
     }
     true

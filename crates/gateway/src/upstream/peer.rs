@@ -241,8 +241,8 @@ impl Peer {
     /// Whether it announces changes of a list.
     pub(crate) fn announces_changes_of(&self, list_changed: &str) -> bool {
         let list = list_changed.split('/').nth(1).unwrap_or_default();
-        let place = format!("/capabilities/{list}/listChanged");
-        self.initialize_result.pointer(&place).and_then(Value::as_bool) == Some(true)
+        let path = format!("/capabilities/{list}/listChanged");
+        self.initialize_result.pointer(&path).and_then(Value::as_bool) == Some(true)
     }
 
     /// Whether it declares a capability, such as `resources`, or the extension for skills, which servers of both

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use hyper::{HeaderMap, Request, Response};
 use tokio::time::Instant;
 
-use super::body::{Body, BodySource};
+use super::body::{BodySource, ResponseBody};
 use super::connection::{Connection, Failure};
 use super::connection_limits::{ConnectionLimits, ConnectionSlot, GrantLimits, SlotKind};
 use super::dial::Dialer;
@@ -89,7 +89,7 @@ impl Pool {
         stays_open: bool,
         (began, client_pause): (Instant, Option<&SharedPause>),
         make_request: impl Fn(HeaderMap) -> Request<Bytes>,
-    ) -> Result<Response<Body>, UpstreamError> {
+    ) -> Result<Response<ResponseBody>, UpstreamError> {
         let slot = self.limits.take(limits, kind).await?;
         if let Some(mut connection) = self.take_idle() {
             connection.deadline.start(&self.waits, began, stays_open, client_pause);
@@ -120,12 +120,12 @@ impl Pool {
         response: Response<BodySource>,
         mut connection: Box<Connection>,
         slot: ConnectionSlot,
-    ) -> Response<Body> {
+    ) -> Response<ResponseBody> {
         // A second less than announced, for the latency.
         connection.keep_alive = keep_alive_seconds(response.headers())
             .map(|seconds| Duration::from_secs(seconds.saturating_sub(1)));
         let pooled = PooledConnection { connection, pool: Arc::clone(self), slot };
-        response.map(|source| Body::new(source, pooled))
+        response.map(|source| ResponseBody::new(source, pooled))
     }
 
     /// The connection used last, which is least likely to be closed. Only connections of this thread, because

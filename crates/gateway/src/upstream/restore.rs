@@ -85,7 +85,7 @@ impl RestoreState {
 mod tests {
     use super::*;
 
-    fn told(restore_state: &RestoreState) -> String {
+    fn messages(restore_state: &RestoreState) -> String {
         let bodies = restore_state.restore_requests().into_iter();
         bodies.map(|out| String::from_utf8_lossy(&out.body).into_owned() + "\n").collect()
     }
@@ -93,16 +93,16 @@ mod tests {
     #[test]
     fn a_resource_is_kept_in_mind_as_long_as_anybody_wants_it() {
         let restore_state = RestoreState::default();
-        assert_eq!(told(&restore_state), "");
+        assert_eq!(messages(&restore_state), "");
         restore_state.subscribe("a:b");
         restore_state.subscribe("a:b");
         restore_state.set_level("info");
-        let said = told(&restore_state);
-        assert_eq!(said.matches("resources/subscribe").count(), 1, "{said}");
-        assert!(said.contains(r#"{"level":"info"}"#), "{said}");
+        let message = messages(&restore_state);
+        assert_eq!(message.matches("resources/subscribe").count(), 1, "{message}");
+        assert!(message.contains(r#"{"level":"info"}"#), "{message}");
         assert!(!restore_state.unsubscribe("a:b"));
         assert!(restore_state.unsubscribe("a:b"), "it was the last");
         assert!(!restore_state.unsubscribe("a:b"));
-        assert!(!told(&restore_state).contains("a:b"));
+        assert!(!messages(&restore_state).contains("a:b"));
     }
 }

@@ -169,19 +169,19 @@ impl Server {
     /// The same right after a failure, when stderr may not have been read yet.
     pub(crate) async fn wait_for_stderr(&self) -> Option<String> {
         const WAIT_MAX: Duration = Duration::from_millis(500);
-        const LOOK_EVERY: Duration = Duration::from_millis(20);
+        const POLL_EVERY: Duration = Duration::from_millis(20);
         if !matches!(self.backend, Backend::Child(_)) {
             return None;
         }
-        let words = async {
+        let message = async {
             loop {
-                if let Some(words) = self.last_stderr() {
-                    return words;
+                if let Some(message) = self.last_stderr() {
+                    return message;
                 }
-                tokio::time::sleep(LOOK_EVERY).await;
+                tokio::time::sleep(POLL_EVERY).await;
             }
         };
-        tokio::time::timeout(WAIT_MAX, words).await.ok()
+        tokio::time::timeout(WAIT_MAX, message).await.ok()
     }
 
     /// Whether it declares that a tool honours `aggregate_only`. The declaration of an outside server would not
@@ -366,11 +366,11 @@ impl Server {
 }
 
 impl Backend {
-    pub(crate) fn broken(words: impl Into<String>) -> Backend {
-        Backend::Broken(words.into())
+    pub(crate) fn broken(message: impl Into<String>) -> Backend {
+        Backend::Broken(message.into())
     }
 
-    pub(crate) fn unusable(words: &str) -> UpstreamError {
-        UpstreamError::never_sent(words)
+    pub(crate) fn unusable(message: &str) -> UpstreamError {
+        UpstreamError::never_sent(message)
     }
 }

@@ -16,7 +16,7 @@ const WAITING_MAX: usize = 16;
 #[derive(Default)]
 pub(crate) struct ServerRequestRouter {
     /// Set when the server's stream is open for them.
-    pub(crate) heard: OnceCell<()>,
+    pub(crate) stream_open: OnceCell<()>,
     calls: Mutex<Calls>,
 }
 

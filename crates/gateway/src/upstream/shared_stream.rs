@@ -53,7 +53,7 @@ impl Default for SharedStream {
 }
 
 impl SharedStream {
-    pub(crate) fn tell(&self, message: Bytes) {
+    pub(crate) fn publish(&self, message: Bytes) {
         // There may be no listener.
         let _ = self.messages.send(message);
     }
@@ -100,7 +100,7 @@ mod tests {
         assert!(begins);
         let (mut second, _, begins) = shared.listen();
         assert!(!begins, "the first one hears the server for both");
-        shared.tell(Bytes::from("news"));
+        shared.publish(Bytes::from("news"));
         assert_eq!(first.recv().await.unwrap(), "news");
         assert_eq!(second.recv().await.unwrap(), "news");
 

@@ -106,7 +106,7 @@ impl SseChannel {
     }
 
     /// Sends a notification without waiting.
-    pub(super) fn tell(self: &Arc<SseChannel>, body: Bytes) {
+    pub(super) fn send_message(self: &Arc<SseChannel>, body: Bytes) {
         let channel = Arc::clone(self);
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(

@@ -45,10 +45,10 @@ impl StderrTail {
         };
         let lines: Vec<&str> = tail.lines().filter(|line| !line.trim().is_empty()).collect();
         let last = lines.get(lines.len().saturating_sub(LAST_LINES_MAX)..).unwrap_or_default();
-        let words = last.join("\n");
-        let over = words.chars().count().saturating_sub(LAST_CHARS_MAX);
-        let words: String = words.chars().skip(over).collect();
-        (!words.is_empty()).then_some(words)
+        let message = last.join("\n");
+        let over = message.chars().count().saturating_sub(LAST_CHARS_MAX);
+        let message: String = message.chars().skip(over).collect();
+        (!message.is_empty()).then_some(message)
     }
 }
 
@@ -76,16 +76,16 @@ mod tests {
             stderr.write(format!("line {line} key=hunter22\n").as_bytes());
         }
         let mask = Mask::new([("KEY", "hunter22"), ("SHORT", "line"), ("TINY", "1")]);
-        let words = stderr.last_stderr(mask.as_deref()).unwrap_or_default();
-        assert_eq!(words.lines().count(), LAST_LINES_MAX);
+        let message = stderr.last_stderr(mask.as_deref()).unwrap_or_default();
+        assert_eq!(message.lines().count(), LAST_LINES_MAX);
         assert!(
-            words.starts_with(
+            message.starts_with(
                 "[secret SHORT] 0 key=[secret KEY]\n[secret SHORT] 1 key=[secret KEY]"
             ),
-            "{words}"
+            "{message}"
         );
         stderr.write("ü".repeat(LAST_CHARS_MAX + 1).as_bytes());
-        let words = stderr.last_stderr(None).unwrap_or_default();
-        assert_eq!(words, "ü".repeat(LAST_CHARS_MAX));
+        let message = stderr.last_stderr(None).unwrap_or_default();
+        assert_eq!(message, "ü".repeat(LAST_CHARS_MAX));
     }
 }

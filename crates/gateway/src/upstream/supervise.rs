@@ -61,7 +61,7 @@ pub(super) struct ChildRun {
 
 impl ChildRun {
     /// Sends a notification without waiting. It is dropped if the queue is full.
-    pub(super) fn tell(&self, body: Bytes) {
+    pub(super) fn send(&self, body: Bytes) {
         self.writes.try_send(LineWrite { body, request: None, _share: None }).ok();
     }
 }
@@ -163,7 +163,7 @@ impl Supervised {
         // Lines are read in order, so the handshake precedes the next request.
         if let Some(opening) = &*self.opening.lock().unwrap_or_else(PoisonError::into_inner) {
             for line in opening(number) {
-                run.tell(line);
+                run.send(line);
             }
         }
         self.set_run(Some(Arc::clone(&run)));

@@ -38,8 +38,8 @@ impl SharedLink {
         let params = format!("{{\"requestId\":{},\"reason\":\"no longer needed\"}}", id.raw());
         let body = notification_body("notifications/cancelled", Some(&params)).into();
         match self {
-            SharedLink::Child(run) => run.tell(body),
-            SharedLink::SseChannel(channel) => channel.tell(body),
+            SharedLink::Child(run) => run.send(body),
+            SharedLink::SseChannel(channel) => channel.send_message(body),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Bars by day from zero: one value with a line beside it, or parts that add up.
+//! Bars by day from zero: one value with a line over it, or parts that add up.
 
 use std::fmt::Write as _;
 
@@ -18,9 +18,9 @@ pub struct Part {
 /// The share of its day that a bar fills.
 const FILL: f64 = 0.72;
 
-/// Bars from zero, with a second series as a line, such as the need beside the sleep.
-pub fn bars(frame: Frame<'_>, marks: &[Mark], beside: Option<&Part>) -> Option<Chart> {
-    let other = beside.map(|part| super::marks(&part.series.between(frame.from, frame.to), 1));
+/// Bars from zero, with a second series as a line, such as the need over the sleep.
+pub fn bars(frame: Frame<'_>, marks: &[Mark], overlay: Option<&Part>) -> Option<Chart> {
+    let other = overlay.map(|part| super::marks(&part.series.between(frame.from, frame.to), 1));
     let other = other.unwrap_or_default();
     marks.first()?;
     let values = marks.iter().chain(&other).map(|mark| mark.value);
@@ -30,21 +30,21 @@ pub fn bars(frame: Frame<'_>, marks: &[Mark], beside: Option<&Part>) -> Option<C
     plot.axis(&mut svg);
     let days = f64::from(frame.to.since(frame.from)) + 1.0;
     for (at, mark) in marks.iter().enumerate() {
-        let words = mark.words(&plot.show(mark.value));
+        let text = mark.text(&plot.show(mark.value));
         let width = (f64::from(mark.to.since(mark.from)) + FILL) / days * 100.0;
         let (x, y) = (plot.x(mark.middle()), plot.y(mark.value));
         let height = plot.y(plot.y.0) - y;
-        Plot::open_mark(&mut svg, is_stop(marks.len(), at, false), &words);
+        Plot::open_mark(&mut svg, is_stop(marks.len(), at, false), &text);
         let _ = write!(
             svg,
             r#"<rect class="bar" x="{:.2}%" y="{y:.1}" width="{width:.2}%" height="{height:.1}"/>"#,
             x - width / 2.0,
         );
-        Plot::close_mark(&mut svg, (x, mark_width(marks.len()).min(width / FILL)), &words);
+        Plot::close_mark(&mut svg, (x, mark_width(marks.len()).min(width / FILL)), &text);
     }
-    if let (Some(part), Some(last)) = (beside, other.last()) {
+    if let (Some(part), Some(last)) = (overlay, other.last()) {
         trace(&mut svg, &plot, &other);
-        Plot::beside(&mut svg, "value other", plot.y(last.value), &part.label);
+        Plot::margin_label(&mut svg, "value other", plot.y(last.value), &part.label);
     }
     plot.dates(&mut svg);
     svg.push_str("</svg>");
@@ -82,8 +82,8 @@ pub fn stacked(frame: Frame<'_>, parts: &[Part]) -> Option<Chart> {
         let named = parts.iter().zip(values);
         let named: Vec<String> =
             named.map(|(part, value)| format!("{} {}", part.label, plot.show(*value))).collect();
-        let words = format!("{}: {}", mark.when(), named.join(", "));
-        Plot::open_mark(&mut svg, is_stop(days.len(), at, false), &words);
+        let text = format!("{}: {}", mark.when(), named.join(", "));
+        Plot::open_mark(&mut svg, is_stop(days.len(), at, false), &text);
         let x = plot.x(mark.middle());
         for (number, (low, high)) in spans(values).into_iter().enumerate() {
             let (top, height) = (plot.y(high), plot.y(low) - plot.y(high));
@@ -93,7 +93,7 @@ pub fn stacked(frame: Frame<'_>, parts: &[Part]) -> Option<Chart> {
                 x - width / 2.0,
             );
         }
-        Plot::close_mark(&mut svg, (x, width / FILL), &words);
+        Plot::close_mark(&mut svg, (x, width / FILL), &text);
     }
     labels(&mut svg, &plot, parts, &last.1);
     plot.dates(&mut svg);
@@ -107,7 +107,7 @@ fn labels(svg: &mut String, plot: &Plot<'_>, parts: &[Part], values: &[f64]) {
     for (part, (low, high)) in parts.iter().zip(spans(values)) {
         let y = plot.y(f64::midpoint(low, high)).min(below - 14.0);
         below = y;
-        Plot::beside(svg, "label", y, &part.label);
+        Plot::margin_label(svg, "label", y, &part.label);
     }
 }
 
@@ -134,8 +134,8 @@ pub fn columns(title: &str, values: &[(String, f64)]) -> Option<Chart> {
         let step = 100.0 / real(all);
         let x = (real(at) + 0.5) * step;
         let height = value / highest * room;
-        let words = format!("{label}: {value}");
-        Plot::open_mark(&mut svg, is_stop(all, at, false), &words);
+        let text = format!("{label}: {value}");
+        Plot::open_mark(&mut svg, is_stop(all, at, false), &text);
         let _ = write!(
             svg,
             r#"<rect class="bar" x="{:.2}%" y="{:.1}" width="{:.2}%" height="{height:.1}"/>"#,
@@ -143,7 +143,7 @@ pub fn columns(title: &str, values: &[(String, f64)]) -> Option<Chart> {
             bottom - height,
             step * FILL,
         );
-        Plot::close_mark(&mut svg, (x, step), &words);
+        Plot::close_mark(&mut svg, (x, step), &text);
         if all <= 7 || at % all.div_ceil(6) == 0 {
             let _ = write!(
                 svg,

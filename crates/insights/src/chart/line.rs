@@ -72,8 +72,8 @@ fn dot(
         (false, false) => "dot faint",
     };
     let (x, y) = (plot.x(mark.middle()), plot.y(mark.value));
-    let words = mark.words(&plot.show(mark.value));
-    Plot::open_mark(svg, is_stop(all, at, is_out), &words);
+    let text = mark.text(&plot.show(mark.value));
+    Plot::open_mark(svg, is_stop(all, at, is_out), &text);
     if is_out {
         // A diamond, so that it is not the color alone that says it.
         let _ = write!(
@@ -83,7 +83,7 @@ fn dot(
     } else {
         let _ = write!(svg, r#"<circle class="{class}" cx="{x:.2}%" cy="{y:.1}" r="2.5"/>"#);
     }
-    Plot::close_mark(svg, (x, mark_width(all)), &words);
+    Plot::close_mark(svg, (x, mark_width(all)), &text);
 }
 
 /// The last value, and which range the band is, without a legend.
@@ -91,13 +91,13 @@ fn end_labels(svg: &mut String, plot: &Plot<'_>, marks: &[Mark], usual: Option<I
     let Some(last) = marks.last() else { return };
     let y = plot.y(last.value);
     let text = plot.frame.metric.unit.show_short(last.value, plot.frame.units);
-    Plot::beside(svg, "value", y, &text);
+    Plot::margin_label(svg, "value", y, &text);
     if let Some(range) = usual {
         let middle = plot.y(f64::midpoint(range.low, range.high));
         let away = middle - y;
         let free =
             if away.abs() >= TEXT_DISTANCE { middle } else { y + TEXT_DISTANCE.copysign(away) };
-        Plot::beside(svg, "label", free, "usual");
+        Plot::margin_label(svg, "label", free, "usual");
     }
 }
 

@@ -29,7 +29,7 @@ impl Mark {
     }
 
     /// What a mark says on hover and focus.
-    pub(super) fn words(&self, value: &str) -> String {
+    pub(super) fn text(&self, value: &str) -> String {
         let days = if self.from == self.to { String::new() } else { format!(", {} days", self.n) };
         format!("{}: {value}{days}", self.when())
     }

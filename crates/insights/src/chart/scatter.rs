@@ -35,7 +35,7 @@ pub fn scatter(own: &Scatter<'_>) -> Option<Chart> {
     let mut svg = open("chart", &format!(r#"width="100%" height="{HEIGHT}""#), own.title);
     axes(&mut svg, own, ((low_x, high_x), &x), ((low_y, high_y), &y));
     for (at, pair) in own.pairs.iter().enumerate() {
-        let words = format!(
+        let text = format!(
             "{}: {} {}, {} {}",
             pair.day,
             own.x.1,
@@ -43,11 +43,11 @@ pub fn scatter(own: &Scatter<'_>) -> Option<Chart> {
             own.y.1,
             own.y.0.unit.show(pair.y, own.units),
         );
-        let words = escaped(&words);
+        let text = escaped(&text);
         let stop = if is_stop(own.pairs.len(), at, false) { r#" tabindex="0""# } else { "" };
         let _ = write!(
             svg,
-            r#"<g class="mark"{stop}><title>{words}</title><circle class="point" cx="{:.2}%" cy="{:.1}" r="3"/></g>"#,
+            r#"<g class="mark"{stop}><title>{text}</title><circle class="point" cx="{:.2}%" cy="{:.1}" r="3"/></g>"#,
             x(pair.x),
             y(pair.y)
         );
@@ -63,7 +63,7 @@ pub fn scatter(own: &Scatter<'_>) -> Option<Chart> {
         on_line(low_x),
         on_line(high_x)
     );
-    super::Plot::beside(&mut svg, "value other", on_line(high_x), "fit");
+    super::Plot::margin_label(&mut svg, "value other", on_line(high_x), "fit");
     svg.push_str("</svg>");
     Some(Chart { svg })
 }

@@ -14,7 +14,7 @@ struct TodayFragment {
 #[derive(Template)]
 #[template(path = "app_trend.html")]
 struct TrendFragment {
-    words: String,
+    text: String,
     figure: Figure,
 }
 
@@ -27,8 +27,8 @@ impl HealthData {
     pub fn trend_fragment(&self, name: &str, days: i32) -> Option<String> {
         let own = self.measured(name)?;
         let (from, to) = (self.today.plus(1 - days), self.today);
-        let words = self.trend_words(&own.metric, &trend(&own.series.between(from, to)));
+        let text = self.trend_sentence(&own.metric, &trend(&own.series.between(from, to)));
         let figure = self.line_figure(own, from, to)?;
-        TrendFragment { words, figure }.render().ok()
+        TrendFragment { text, figure }.render().ok()
     }
 }

@@ -6,8 +6,8 @@ use super::{Figure, HealthData, MetricName, Span};
 use crate::day::Day;
 use crate::difference::compare_periods;
 use crate::finding::Finding;
+use crate::sentences;
 use crate::survey::{Measured, PairLook};
-use crate::words;
 
 /// Two metrics over the same days, and against each other.
 #[derive(Clone, Debug, Serialize)]
@@ -88,7 +88,7 @@ impl HealthData {
             mean.map_or_else(|| "no data".to_owned(), |mean| self.show(&own.metric, mean))
         };
         let found = compare_periods(&own.series, first, second);
-        let signed = |value: f64| words::signed(own.metric.unit, value, self.units);
+        let signed = |value: f64| sentences::signed(own.metric.unit, value, self.units);
         let difference = match &found {
             Finding::Found(found) => format!(
                 "{} (95 % interval {} to {}; {} days, worth {:.0})",
@@ -98,7 +98,7 @@ impl HealthData {
                 found.n,
                 found.n_eff
             ),
-            Finding::NotEnoughData(short) => words::shortfall(short),
+            Finding::NotEnoughData(short) => sentences::shortfall(short),
         };
         PeriodRow {
             metric: (&own.metric).into(),

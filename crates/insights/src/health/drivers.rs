@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use super::{Figure, HealthData, SURVEY_DAYS};
 use crate::day::Day;
+use crate::sentences;
 use crate::survey::{ClaimKind, Claims, PairLook};
-use crate::words;
 
 /// Scatter plots at most.
 const SCATTERS_MAX: usize = 4;
@@ -40,9 +40,13 @@ impl HealthData {
             to,
             looks: found.looks,
             false_percent_max: (found.false_share_max * 1000.0).round() / 10.0,
-            claims: claims.map(|claim| words::claim(claim, measured, units)).collect(),
-            unclear: unclear.map(|claim| words::unclear(claim, measured, units)).collect(),
-            short: found.short.iter().map(|short| words::short_look(short, measured)).collect(),
+            claims: claims.map(|claim| sentences::claim(claim, measured, units)).collect(),
+            unclear: unclear.map(|claim| sentences::unclear(claim, measured, units)).collect(),
+            short: found
+                .short
+                .iter()
+                .map(|short| sentences::short_series(short, measured))
+                .collect(),
             scatters: self.scatters(&found, from, to),
         }
     }

@@ -10,9 +10,9 @@ use crate::day::Day;
 use crate::finding::Finding;
 use crate::metric::{Better, Metric};
 use crate::records::records;
+use crate::sentences;
 use crate::survey::Measured;
 use crate::trend::{Trend, trend};
-use crate::words;
 
 /// A span with fewer readings is widened.
 const READINGS_MIN: usize = 5;
@@ -47,7 +47,7 @@ impl Span {
         }
     }
 
-    pub fn words(self) -> &'static str {
+    pub fn text(self) -> &'static str {
         match self {
             Span::Week => "a week",
             Span::Month => "a month",
@@ -79,7 +79,8 @@ impl Span {
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct SpanChoice {
     pub label: &'static str,
-    pub words: &'static str,
+    #[serde(rename = "words")]
+    pub text: &'static str,
     pub is_current: bool,
 }
 
@@ -122,8 +123,8 @@ impl HealthData {
                 own.metric.title,
                 readings(asked),
                 if readings(asked) == 1 { "reading" } else { "readings" },
-                asked.words(),
-                span.words()
+                asked.text(),
+                span.text()
             )
         });
         let (from, series) = (from(span), own.series.between(from(span), to));
@@ -131,7 +132,7 @@ impl HealthData {
         let is_current = |one: Span| one == span;
         let choice = |one: Span| SpanChoice {
             label: one.label(),
-            words: one.words(),
+            text: one.text(),
             is_current: is_current(one),
         };
         Some(ExploreView {
@@ -141,7 +142,7 @@ impl HealthData {
             spans: Span::ALL.into_iter().map(choice).collect(),
             widened,
             figure: self.line_figure(own, from, to),
-            trend: self.trend_words(&own.metric, &found),
+            trend: self.trend_sentence(&own.metric, &found),
             trend_evidence: found,
             facts: self.explore_facts(own, (from, to)),
             episodes: self.episodes(own, (from, to)),
@@ -150,14 +151,14 @@ impl HealthData {
     }
 
     /// The trend as a sentence with its interval and its sample size.
-    pub(super) fn trend_words(&self, metric: &Metric, found: &Finding<Trend>) -> String {
+    pub(super) fn trend_sentence(&self, metric: &Metric, found: &Finding<Trend>) -> String {
         let found = match found {
             Finding::Found(found) => found,
             Finding::NotEnoughData(short) => {
-                return format!("No trend yet: {}.", words::shortfall(short));
+                return format!("No trend yet: {}.", sentences::shortfall(short));
             }
         };
-        let show = |value: f64| words::signed(metric.unit, value, self.units);
+        let show = |value: f64| sentences::signed(metric.unit, value, self.units);
         let interval = found.per_30_days_interval;
         let evidence = format!(
             "95 % interval {} to {}; {} readings, worth {:.0} independent ones",
@@ -192,7 +193,7 @@ impl HealthData {
         let mean = crate::sample::mean(&series.values());
         facts.extend(mean.map(|mean| Fact::new("Mean", show(mean))));
         if let Finding::Found(found) = baseline_of(own, to) {
-            let usual = self.usual_words(own, found.usual);
+            let usual = self.usual_text(own, found.usual);
             let (days, n) = (found.window_days, found.n);
             facts.push(Fact::new(
                 &format!("Usual, last {days} days"),
@@ -212,7 +213,7 @@ impl HealthData {
 
     /// What stands out, each with its dates, its size and its interval.
     fn episodes(&self, own: &Measured, (from, to): (Day, Day)) -> Vec<String> {
-        let size = |value: f64| words::signed(own.metric.unit, value, self.units);
+        let size = |value: f64| sentences::signed(own.metric.unit, value, self.units);
         let mut lines = Vec::new();
         if let Finding::Found(found) = anomalies(&own.series, from, to) {
             for own in found.episodes.iter().filter(|own| own.p <= LEVEL) {

@@ -78,7 +78,7 @@ fn means_note(from: Day, to: Day) -> Option<String> {
 }
 
 impl HealthData {
-    pub(crate) fn usual_words(&self, own: &Measured, range: Interval) -> String {
+    pub(crate) fn usual_text(&self, own: &Measured, range: Interval) -> String {
         own.metric.unit.show_range(range.low, range.high, self.units)
     }
 
@@ -95,7 +95,7 @@ impl HealthData {
         let frame = self.frame(&own.metric, &title, from, to);
         let svg = chart::line(frame, &marks, usual.as_ref().map(|own| own.usual))?.svg;
         let band = usual.map(|found| {
-            let range = self.usual_words(own, found.usual);
+            let range = self.usual_text(own, found.usual);
             format!("The band is the usual range, {range} ({} readings up to {to}).", found.n)
         });
         let note = [means_note(from, to), band].into_iter().flatten();
@@ -107,7 +107,7 @@ impl HealthData {
         let series = own.series.between(from, to);
         let last = series.points().next_back();
         let last = last.map(|(day, value)| format!(", {} on {day}", self.show(&own.metric, value)));
-        let usual = usual.map(|range| format!(", usual {}", self.usual_words(own, range)));
+        let usual = usual.map(|range| format!(", usual {}", self.usual_text(own, range)));
         format!(
             "{} from {from} to {to}, {} readings{}{}",
             own.metric.title,
@@ -176,7 +176,7 @@ impl HealthData {
                 found.r, found.r_interval.low, found.r_interval.high, found.n, found.n_eff
             )
             .replace('-', "−"),
-            Finding::NotEnoughData(short) => crate::words::shortfall(&short),
+            Finding::NotEnoughData(short) => crate::sentences::shortfall(&short),
         };
         let label = format!("{title}, {} pairs. {note}", pairs.len());
         let svg = chart::scatter(&Scatter {
@@ -204,7 +204,7 @@ impl HealthData {
     pub(super) fn bars_figure(
         &self,
         own: &Measured,
-        beside: Option<&Part>,
+        overlay: Option<&Part>,
         (from, to): (Day, Day),
         note: &str,
     ) -> Option<Figure> {
@@ -212,9 +212,9 @@ impl HealthData {
         let marks = chart::marks(&series, 1);
         let title = self.title(own, from, to, None);
         let frame = self.frame(&own.metric, &title, from, to);
-        let svg = chart::bars(frame, &marks, beside)?.svg;
+        let svg = chart::bars(frame, &marks, overlay)?.svg;
         let mut figure = self.figure(&own.metric, &series, &marks, svg, note);
-        if let Some(part) = beside {
+        if let Some(part) = overlay {
             figure.columns.push(part.label.clone());
             for (row, mark) in figure.rows.iter_mut().zip(marks.iter().rev()) {
                 let value = part.series.get(mark.from);

@@ -8,10 +8,10 @@ use crate::day::Day;
 use crate::finding::Finding;
 use crate::load::{TrainingLoad, fitness_by_day, training_load};
 use crate::metric::{Better, Metric, Unit};
+use crate::sentences;
 use crate::series::Series;
 use crate::sleep::{Regularity, SleepNeed, SleepSpan, regularity, sleep_need};
 use crate::survey::Measured;
-use crate::words;
 
 /// The days of both views.
 const DAYS: i32 = 30;
@@ -150,7 +150,9 @@ pub(super) fn sleep_facts(
                 minutes.show(found.debt_min.max(0.0), data.units),
             ));
         }
-        Finding::NotEnoughData(short) => facts.push(Fact::new("Sleep", words::shortfall(short))),
+        Finding::NotEnoughData(short) => {
+            facts.push(Fact::new("Sleep", sentences::shortfall(short)));
+        }
     }
     match regularity {
         None => {}
@@ -167,7 +169,7 @@ pub(super) fn sleep_facts(
             facts.extend(lag.map(|lag| Fact::new("Social jet lag", lag)));
         }
         Some(Finding::NotEnoughData(short)) => {
-            facts.push(Fact::new("Regularity", words::shortfall(short)));
+            facts.push(Fact::new("Regularity", sentences::shortfall(short)));
         }
     }
     facts
@@ -179,14 +181,14 @@ pub(super) fn load_facts(data: &HealthData, load: &Finding<TrainingLoad>) -> Vec
     let found = match load {
         Finding::Found(found) => found,
         Finding::NotEnoughData(short) => {
-            return vec![Fact::new("Training load", words::shortfall(short))];
+            return vec![Fact::new("Training load", sentences::shortfall(short))];
         }
     };
     let value = |value: f64| data.show(&own.metric, value);
     let mut facts = vec![
         Fact::new("Fitness (CTL, 42 days)", value(found.ctl)),
         Fact::new("Fatigue (ATL, 7 days)", value(found.atl)),
-        Fact::new("Form (CTL − ATL)", words::signed(own.metric.unit, found.tsb, data.units)),
+        Fact::new("Form (CTL − ATL)", sentences::signed(own.metric.unit, found.tsb, data.units)),
     ];
     let ratio = found.acwr_uncoupled.map(|ratio| format!("{ratio:.2}"));
     facts.extend(ratio.map(|ratio| Fact::new("Last 7 days against the 21 before", ratio)));

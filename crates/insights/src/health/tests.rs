@@ -102,10 +102,10 @@ fn a_trend_in_words_has_its_interval_its_size_and_its_direction() {
     let rising = |n: i32| 40.0 + f64::from(n - TODAY) * 0.2 + noise(9, n);
     let days = (TODAY - 119..=TODAY).map(|n| (Day::from_number(n), rising(n)));
     data.measured[0].series = Series::from_points(days);
-    let words = data.explore_view("recovery", Span::ThreeMonths).unwrap().trend;
-    assert!(words.starts_with("Recovery rises by 5."), "{words}");
+    let text = data.explore_view("recovery", Span::ThreeMonths).unwrap().trend;
+    assert!(text.starts_with("Recovery rises by 5."), "{text}");
     for part in ["95 % interval +", "readings, worth", "That is the better direction."] {
-        assert!(words.contains(part), "{part}: {words}");
+        assert!(text.contains(part), "{part}: {text}");
     }
 }
 

@@ -10,10 +10,10 @@ use crate::day::Day;
 use crate::finding::{Finding, Interval};
 use crate::load::training_load;
 use crate::metric::{Better, Unit};
+use crate::sentences;
 use crate::series::Series;
 use crate::sleep::sleep_need;
 use crate::survey::Measured;
-use crate::words;
 
 /// The usual range of a glance.
 const RANGE_DAYS: i32 = 30;
@@ -57,7 +57,7 @@ pub struct MetricCard {
 
 impl MetricCard {
     /// Where the value is, in words.
-    pub fn words(&self) -> &'static str {
+    pub fn text(&self) -> &'static str {
         match self.position {
             None => "",
             Some(Position::Within) => "as usual",
@@ -86,7 +86,7 @@ impl HealthData {
             date: self.today,
             newest: self.newest(),
             state: state(&cards, self.newest(), self.today),
-            hrv: self.hrv_words(),
+            hrv: self.hrv_sentence(),
             load: load_facts(self, &load),
             sleep: sleep_facts(self, None, &need),
             cards,
@@ -115,9 +115,9 @@ impl HealthData {
                 format!("mostly {} ({} days)", self.show(&own.metric, found.median), found.n)
             }
             Finding::Found(found) => {
-                format!("{} ({} days)", self.usual_words(own, found.usual), found.n)
+                format!("{} ({} days)", self.usual_text(own, found.usual), found.n)
             }
-            Finding::NotEnoughData(short) => words::shortfall(short),
+            Finding::NotEnoughData(short) => sentences::shortfall(short),
         };
         MetricCard {
             metric: (&own.metric).into(),
@@ -140,12 +140,12 @@ impl HealthData {
     }
 
     /// Single nights of HRV say little, so the week is compared.
-    fn hrv_words(&self) -> String {
+    fn hrv_sentence(&self) -> String {
         let hrv = self.measured.iter().find(|own| own.metric.unit == Unit::Milliseconds);
         let Some(hrv) = hrv else { return String::new() };
         match hrv_status(&hrv.series, self.today) {
             Finding::NotEnoughData(short) => {
-                format!("HRV of the week: {}.", words::shortfall(&short))
+                format!("HRV of the week: {}.", sentences::shortfall(&short))
             }
             Finding::Found(found) => {
                 let show = |value: f64| self.show(&hrv.metric, value);
@@ -182,17 +182,17 @@ fn state(cards: &[MetricCard], newest: Option<Day>, today: Day) -> String {
     let Some(newest) = newest else { return "No data yet.".to_owned() };
     let unusual: Vec<&MetricCard> = cards.iter().filter(|card| card.is_unusual()).collect();
     let names: Vec<String> =
-        unusual.iter().map(|card| format!("{} is {}", card.metric.title, card.words())).collect();
+        unusual.iter().map(|card| format!("{} is {}", card.metric.title, card.text())).collect();
     let age = match today.since(newest) {
         ..=0 => String::new(),
         1 => " The newest data is of yesterday.".to_owned(),
         days => format!(" The newest data is {days} days old."),
     };
     let compared = cards.iter().filter(|card| card.position.is_some()).count();
-    let words = match (names.as_slice(), compared) {
+    let text = match (names.as_slice(), compared) {
         ([], 0) => "Not enough data to say what is usual.".to_owned(),
         ([], _) => "Everything is as usual.".to_owned(),
         (names, _) => format!("{}.", names.join(", ")),
     };
-    format!("{words}{age}")
+    format!("{text}{age}")
 }

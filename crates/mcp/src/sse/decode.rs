@@ -49,15 +49,15 @@ impl Decoder {
     }
 
     fn advance(&mut self) -> Result<Option<Event>, TooLong> {
-        while let Some(place) = self.lines.next_line()? {
-            if place.is_empty() {
+        while let Some(range) = self.lines.next_line()? {
+            if range.is_empty() {
                 self.has_data = false;
                 match self.event.take() {
                     Some(event) => return Ok(Some(event)),
                     None => continue,
                 }
             }
-            let field = Field::of(self.lines.line(place.clone()));
+            let field = Field::of(self.lines.line(range.clone()));
             let Some(field) = field else { continue };
             let event = self.event.get_or_insert_default();
             match field {
@@ -65,7 +65,7 @@ impl Decoder {
                 Field::Id(id) => event.id = Some(id),
                 Field::Retry(retry_ms) => event.retry_ms = Some(retry_ms),
                 Field::Data(value_bytes) => {
-                    let line = self.lines.take(place.end - value_bytes..place.end);
+                    let line = self.lines.take(range.end - value_bytes..range.end);
                     if std::mem::replace(&mut self.has_data, true) {
                         event.data = joined(std::mem::take(&mut event.data), &line);
                     } else {

@@ -45,21 +45,21 @@ impl Lines {
         self.buffer.len() - self.start
     }
 
-    pub(super) fn line(&self, place: Range<usize>) -> &[u8] {
-        self.buffer.get(place).unwrap_or(&[])
+    pub(super) fn line(&self, range: Range<usize>) -> &[u8] {
+        self.buffer.get(range).unwrap_or(&[])
     }
 
     /// The end of the last line as an independent buffer.
-    pub(super) fn take(&mut self, place: Range<usize>) -> Bytes {
-        if place.len() <= COPIED_BYTES_MAX {
-            return Bytes::copy_from_slice(self.line(place));
+    pub(super) fn take(&mut self, range: Range<usize>) -> Bytes {
+        if range.len() <= COPIED_BYTES_MAX {
+            return Bytes::copy_from_slice(self.line(range));
         }
         let rest = self.buffer.split_off(self.start);
         let mut given = std::mem::replace(&mut self.buffer, rest);
         self.scanned -= self.start;
         self.start = 0;
-        given.truncate(place.end);
-        Bytes::from(given).slice(place.start..)
+        given.truncate(range.end);
+        Bytes::from(given).slice(range.start..)
     }
 
     /// The range of the next complete line, without its line end.

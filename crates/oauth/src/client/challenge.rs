@@ -39,7 +39,7 @@ impl Challenge {
         let scopes = one("scope").unwrap_or_default();
         Challenge {
             error: one("error").filter(|code| is_word(code)),
-            scopes: super::scope::words(&scopes),
+            scopes: super::scope::split_scopes(&scopes),
             resource_metadata: one("resource_metadata"),
         }
     }

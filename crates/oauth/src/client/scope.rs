@@ -4,7 +4,7 @@
 const OFFLINE: &str = "offline_access";
 
 /// The scopes in a space-separated list.
-pub fn words(text: &str) -> Vec<String> {
+pub fn split_scopes(text: &str) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for word in text.split_ascii_whitespace().filter(|word| is_scope(word)) {
         if !all.iter().any(|known| known == word) {
@@ -40,7 +40,7 @@ pub fn select(sources: &Sources<'_>) -> Vec<String> {
     let fallback = sources.issuer.filter(|_| sources.is_required);
     let lists = [Some(sources.named), Some(sources.challenged), sources.resource, fallback];
     let chosen = lists.into_iter().flatten().find(|list| !list.is_empty()).unwrap_or_default();
-    let mut scopes = words(&chosen.join(" "));
+    let mut scopes = split_scopes(&chosen.join(" "));
     let is_offered = sources.issuer.is_some_and(|list| list.iter().any(|scope| scope == OFFLINE));
     if !scopes.is_empty() && is_offered && sources.named.is_empty() {
         scopes = union(&scopes, &[OFFLINE.to_owned()]);
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn scopes_come_from_the_most_specific_source() {
-        let lists = |text: &str| words(text);
+        let lists = |text: &str| split_scopes(text);
         for (named, challenged, resource, issuer, is_required, expected) in [
             ("", "", None, None, false, ""),
             ("", "c", Some("r"), Some("i"), false, "c"),
@@ -99,13 +99,13 @@ mod tests {
 
     #[test]
     fn rule_16_a_step_up_asks_for_the_union() {
-        let (granted, challenged) = (words("read"), words("write read admin"));
+        let (granted, challenged) = (split_scopes("read"), split_scopes("write read admin"));
         assert_eq!(union(&granted, &challenged), ["read", "write", "admin"]);
         assert_eq!(missing(&granted, &challenged), ["write", "admin"]);
     }
 
     #[test]
     fn a_scope_with_a_line_break_is_dropped() {
-        assert_eq!(words("a\nb \u{e9} c"), ["a", "b", "c"]);
+        assert_eq!(split_scopes("a\nb \u{e9} c"), ["a", "b", "c"]);
     }
 }

@@ -64,7 +64,8 @@ impl<'p> Authorize<'p> {
 
     fn details(&self, issuer: &Issuer, state: Option<&str>) -> Result<CheckedAuthorize, Refusal> {
         let pairs = self.pairs;
-        let refused = |words: &'static str| Err(Refusal::new(ErrorCode::InvalidRequest, words));
+        let refused =
+            |description: &'static str| Err(Refusal::new(ErrorCode::InvalidRequest, description));
         if needed(pairs, "response_type")? != "code" {
             return Err(Refusal::new(
                 ErrorCode::UnsupportedResponseType,
@@ -121,7 +122,7 @@ fn error_redirect(
     issuer: &Issuer,
 ) -> String {
     let mut pairs =
-        vec![("error", refusal.code.as_str()), ("error_description", refusal.words.as_ref())];
+        vec![("error", refusal.code.as_str()), ("error_description", refusal.description.as_ref())];
     pairs.extend(state.map(|state| ("state", state)));
     pairs.push(("iss", issuer.as_str()));
     to.with(&pairs)

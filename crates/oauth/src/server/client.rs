@@ -154,8 +154,8 @@ pub fn read_document(id: &str, body: &[u8]) -> Result<ClientMetadata, Refusal> {
     })
 }
 
-fn invalid(words: impl Into<std::borrow::Cow<'static, str>>) -> Refusal {
-    Refusal::new(ErrorCode::InvalidClientMetadata, words)
+fn invalid(description: impl Into<std::borrow::Cow<'static, str>>) -> Refusal {
+    Refusal::new(ErrorCode::InvalidClientMetadata, description)
 }
 
 fn object(body: &[u8]) -> Result<Map<String, Value>, Refusal> {
@@ -185,7 +185,7 @@ fn name(members: &Map<String, Value>) -> Result<String, Refusal> {
 }
 
 fn redirect_uris(members: &Map<String, Value>) -> Result<Vec<String>, Refusal> {
-    let wrong = |words: String| Refusal::new(ErrorCode::InvalidRedirectUri, words);
+    let wrong = |description: String| Refusal::new(ErrorCode::InvalidRedirectUri, description);
     let Some(Value::Array(items)) = members.get("redirect_uris") else {
         return Err(wrong("`redirect_uris` is missing".to_owned()));
     };

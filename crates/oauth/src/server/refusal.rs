@@ -53,16 +53,16 @@ impl ErrorCode {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     pub code: ErrorCode,
-    pub words: Cow<'static, str>,
+    pub description: Cow<'static, str>,
 }
 
 impl Refusal {
-    pub fn new(code: ErrorCode, words: impl Into<Cow<'static, str>>) -> Refusal {
-        Refusal { code, words: words.into() }
+    pub fn new(code: ErrorCode, description: impl Into<Cow<'static, str>>) -> Refusal {
+        Refusal { code, description: description.into() }
     }
 
     #[must_use]
     pub fn body(&self) -> Value {
-        json!({ "error": self.code.as_str(), "error_description": self.words })
+        json!({ "error": self.code.as_str(), "error_description": self.description })
     }
 }

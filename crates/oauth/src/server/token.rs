@@ -31,7 +31,7 @@ pub enum TokenRequest<'p> {
 impl ClientCredentials {
     /// From the Authorization header or the form, never both.
     pub fn of(authorization: Option<&str>, form: &Pairs) -> Result<ClientCredentials, Refusal> {
-        let wrong = |words: &'static str| Refusal::new(ErrorCode::InvalidClient, words);
+        let wrong = |description: &'static str| Refusal::new(ErrorCode::InvalidClient, description);
         let in_form = single(form, "client_id")?;
         let secret = single(form, "client_secret")?.map(str::to_owned);
         let Some(header) = authorization else {

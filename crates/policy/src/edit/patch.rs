@@ -26,7 +26,7 @@ struct Patch<'s> {
 }
 
 /// A value in the text with its path, and the column of its key if it has one.
-struct Place<'p> {
+struct Slot<'p> {
     node: &'p Spanned,
     /// Nothing for the root.
     child: Option<&'p Child>,
@@ -37,37 +37,37 @@ struct Place<'p> {
 impl Patch<'_> {
     fn of(&self, root: &Spanned, change: &TreeChange<'_>) -> Option<String> {
         // From the root down to the last part of the path that is in the text.
-        let mut places = vec![Place {
+        let mut slots = vec![Slot {
             node: root,
             child: None,
             path: &[],
             is_in_flow: self.format == Format::Json,
         }];
         for depth in 1..=change.path.len() {
-            let parent = places.last()?;
+            let parent = slots.last()?;
             let step = change.path.get(depth - 1)?;
             let Some(at) = parent.node.position(step) else { break };
             let child = parent.node.children.get(at)?;
             let is_in_flow = parent.node.is_flow;
             let path = change.path.get(..depth)?;
-            places.push(Place { node: &child.node, child: Some(child), path, is_in_flow });
+            slots.push(Slot { node: &child.node, child: Some(child), path, is_in_flow });
         }
-        let is_there = places.len() == change.path.len() + 1;
-        let kept = places.len() - usize::from(is_there && change.value.is_none());
+        let is_there = slots.len() == change.path.len() + 1;
+        let kept = slots.len() - usize::from(is_there && change.value.is_none());
         // What is on one line has no comments inside, so it is written again as a whole.
-        let mut kept = places.iter().take(kept);
-        if let Some(place) = kept.find(|place| self.is_one_line_flow(place.node)) {
-            return self.replace(place);
+        let mut kept = slots.iter().take(kept);
+        if let Some(slot) = kept.find(|slot| self.is_one_line_flow(slot.node)) {
+            return self.replace(slot);
         }
         if is_there && change.value.is_none() {
-            let gone = places.pop()?;
-            return self.remove(places.last()?, gone.child?);
+            let gone = slots.pop()?;
+            return self.remove(slots.last()?, gone.child?);
         }
-        let place = places.last()?;
+        let slot = slots.last()?;
         if is_there && !change.is_push {
-            return self.replace(place);
+            return self.replace(slot);
         }
-        self.append(place, change)
+        self.append(slot, change)
     }
 
     fn is_one_line_flow(&self, node: &Spanned) -> bool {
@@ -76,25 +76,25 @@ impl Patch<'_> {
     }
 
     /// Writes the value at a place again, as it should read.
-    fn replace(&self, place: &Place<'_>) -> Option<String> {
-        let new = self.value(place.path)?;
-        let range = place.node.range.clone();
+    fn replace(&self, slot: &Slot<'_>) -> Option<String> {
+        let new = self.value(slot.path)?;
+        let range = slot.node.range.clone();
         if self.format == Format::Json {
-            let levels = 2_usize.saturating_sub(place.path.len());
+            let levels = 2_usize.saturating_sub(slot.path.len());
             return self
                 .with(range.clone(), &render::json(new, self.indent_of(range.start), levels));
         }
-        if place.is_in_flow {
+        if slot.is_in_flow {
             return self.with(range, &render::inline(new));
         }
-        let Some(child) = place.child else { return self.with(range, &render::block(new, 0)) };
+        let Some(child) = slot.child else { return self.with(range, &render::block(new, 0)) };
         let Some((_, key)) = &child.key else {
             return self.with(range.clone(), &render::block(new, self.column(range.start)));
         };
         let has_comment_behind = self.to_line_end(range.end)?.contains('#');
         let colon = key.end + self.source.get(key.end..range.start)?.find(':')? + 1;
         let has_comment_between = self.source.get(colon..range.start)?.contains('#');
-        if has_comment_between && (!place.node.is_flow || render::is_filled(new)) {
+        if has_comment_between && (!slot.node.is_flow || render::is_filled(new)) {
             return None;
         }
         if has_comment_behind && render::is_filled(new) {
@@ -107,7 +107,7 @@ impl Patch<'_> {
     }
 
     /// Adds a member or an item behind the last one.
-    fn append(&self, parent: &Place<'_>, change: &TreeChange<'_>) -> Option<String> {
+    fn append(&self, parent: &Slot<'_>, change: &TreeChange<'_>) -> Option<String> {
         let container = self.value(parent.path)?;
         let last = parent.node.children.last()?;
         let new = match &container.value {
@@ -149,7 +149,7 @@ impl Patch<'_> {
         self.with(at..at, &added)
     }
 
-    fn remove(&self, parent: &Place<'_>, gone: &Child) -> Option<String> {
+    fn remove(&self, parent: &Slot<'_>, gone: &Child) -> Option<String> {
         let children = &parent.node.children;
         let at = children.iter().position(|child| std::ptr::eq(child, gone))?;
         if children.len() == 1 {

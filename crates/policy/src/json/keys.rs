@@ -21,7 +21,7 @@ const CONTROL: &str = "a key contains a control character";
 pub(super) struct BadKey {
     pub(super) at: usize,
     pub(super) kind: RefusalKind,
-    pub(super) words: &'static str,
+    pub(super) message: &'static str,
 }
 
 pub(super) fn check(object: Value<'_>, keys: Keys) -> Result<(), BadKey> {
@@ -50,7 +50,7 @@ fn folded(key: Key<'_>) -> Result<Cow<'_, str>, BadKey> {
     let text = key.text();
     if text.chars().any(char::is_control) {
         let kind = RefusalKind::ConfusableKey;
-        return Err(BadKey { at: key.span().start, kind, words: CONTROL });
+        return Err(BadKey { at: key.span().start, kind, message: CONTROL });
     }
     Ok(match text {
         Cow::Borrowed(text) => fold(text),
@@ -66,17 +66,17 @@ fn check_by_table<'d>(
     for (key, _) in object.entries() {
         match seen.entry(shape(key)?) {
             Entry::Occupied(other) => return Err(bad(key, other.get().text() == key.text())),
-            Entry::Vacant(place) => place.insert(key),
+            Entry::Vacant(slot) => slot.insert(key),
         };
     }
     Ok(())
 }
 
 fn bad(key: Key<'_>, same: bool) -> BadKey {
-    let (kind, words) = if same {
+    let (kind, message) = if same {
         (RefusalKind::DuplicateKey, DUPLICATE)
     } else {
         (RefusalKind::ConfusableKey, CONFUSABLE)
     };
-    BadKey { at: key.span().start, kind, words }
+    BadKey { at: key.span().start, kind, message }
 }

@@ -159,8 +159,8 @@ fn mutated() -> impl Strategy<Value = Vec<u8>> {
         (any::<u16>(), 0..4_u8, prop_oneof![any::<u8>(), select(&b"{}[]\",:\\u0 eE.-1tn\n"[..])]);
     (models(), vec(any::<u8>(), 8), vec(edit, 0..3)).prop_map(|(model, choices, edits)| {
         let mut bytes = spelled(&model, &choices).into_bytes();
-        for (place, act, byte) in edits {
-            let at = usize::from(place) % bytes.len().max(1);
+        for (position, act, byte) in edits {
+            let at = usize::from(position) % bytes.len().max(1);
             match act {
                 0 if !bytes.is_empty() => bytes[at] = byte,
                 1 if !bytes.is_empty() => drop(bytes.remove(at)),

@@ -30,12 +30,12 @@ pub(super) fn read<'a>(
 
 fn checked_text<'a>(bytes: &'a [u8], bounds: &Bounds) -> Result<&'a str, Refusal> {
     if bytes.len() > bounds.bytes_max.min(U32_LIMIT) {
-        let words = format!("the text is larger than {} bytes", bounds.bytes_max);
-        return Err(Refusal::at(bytes, 0, RefusalKind::TooLarge, &words));
+        let message = format!("the text is larger than {} bytes", bounds.bytes_max);
+        return Err(Refusal::at(bytes, 0, RefusalKind::TooLarge, &message));
     }
     if bytes.starts_with(b"\xEF\xBB\xBF") {
-        let words = "the text begins with a byte order mark; send UTF-8 without one";
-        return Err(Refusal::at(bytes, 0, RefusalKind::ByteOrderMark, words));
+        let message = "the text begins with a byte order mark; send UTF-8 without one";
+        return Err(Refusal::at(bytes, 0, RefusalKind::ByteOrderMark, message));
     }
     std::str::from_utf8(bytes).map_err(|error| {
         Refusal::at(bytes, error.valid_up_to(), RefusalKind::NotUtf8, "the text is not UTF-8")
@@ -76,8 +76,8 @@ impl Reader<'_, '_> {
         while self.value()? || self.after_value()? {}
         self.skip_space();
         if self.at < self.bytes.len() {
-            let words = "there is more text after the JSON value; send one value";
-            return Err(self.refuse(RefusalKind::TrailingData, self.at, words));
+            let message = "there is more text after the JSON value; send one value";
+            return Err(self.refuse(RefusalKind::TrailingData, self.at, message));
         }
         Ok(())
     }
@@ -128,8 +128,8 @@ impl Reader<'_, '_> {
 
     fn open(&mut self, kind: Kind, end: u8) -> Result<bool, Box<Refusal>> {
         if self.frames.len() >= self.bounds.depth_max.min(DEPTH_LIMIT) {
-            let words = format!("arrays and objects nest deeper than {}", self.bounds.depth_max);
-            return Err(self.refuse(RefusalKind::TooDeep, self.at, &words));
+            let message = format!("arrays and objects nest deeper than {}", self.bounds.depth_max);
+            return Err(self.refuse(RefusalKind::TooDeep, self.at, &message));
         }
         let node = self.push(kind, self.at, self.at, false)?;
         self.frames.push(Frame { node, len: 0, kind });
@@ -157,7 +157,7 @@ impl Reader<'_, '_> {
         }
         if kind == Kind::Object {
             keys::check(self.doc.value(at), self.bounds.keys)
-                .map_err(|bad| self.refuse(bad.kind, bad.at, bad.words))?;
+                .map_err(|bad| self.refuse(bad.kind, bad.at, bad.message))?;
         }
         Ok(())
     }
@@ -167,9 +167,9 @@ impl Reader<'_, '_> {
         self.skip_space();
         if self.peek() != Some(b'"') {
             let trailing = self.peek() == Some(b'}') && self.follows_comma();
-            let words =
+            let message =
                 if trailing { TRAILING_COMMA } else { "a key in double quotes is expected here" };
-            return Err(self.syntax(words));
+            return Err(self.syntax(message));
         }
         self.string()?;
         self.skip_space();
@@ -183,10 +183,10 @@ impl Reader<'_, '_> {
     fn string(&mut self) -> Result<(), Box<Refusal>> {
         let start = self.at;
         let scanned = text::scan(self.bytes, start + 1)
-            .map_err(|fault| self.refuse(fault.kind, fault.at, fault.words))?;
+            .map_err(|fault| self.refuse(fault.kind, fault.at, fault.message))?;
         if scanned.end - start - 2 > self.bounds.string_bytes_max && self.is_long(start, &scanned) {
-            let words = format!("a string is longer than {} bytes", self.bounds.string_bytes_max);
-            return Err(self.refuse(RefusalKind::LongString, start, &words));
+            let message = format!("a string is longer than {} bytes", self.bounds.string_bytes_max);
+            return Err(self.refuse(RefusalKind::LongString, start, &message));
         }
         self.at = scanned.end;
         self.push(Kind::String, start, scanned.end, scanned.escaped)?;
@@ -205,12 +205,13 @@ impl Reader<'_, '_> {
         let end = number::scan(self.bytes, start)
             .map_err(|at| self.refuse(RefusalKind::Syntax, at, "a digit is expected here"))?;
         if end - start > self.bounds.number_bytes_max {
-            let words = format!("a number is longer than {} bytes", self.bounds.number_bytes_max);
-            return Err(self.refuse(RefusalKind::LongNumber, start, &words));
+            let message = format!("a number is longer than {} bytes", self.bounds.number_bytes_max);
+            return Err(self.refuse(RefusalKind::LongNumber, start, &message));
         }
         if self.bounds.numbers == Numbers::RoundTrip {
             let text = self.doc.text().get(start..end).unwrap_or("");
-            number::check_exact(text).map_err(|(kind, words)| self.refuse(kind, start, words))?;
+            number::check_exact(text)
+                .map_err(|(kind, message)| self.refuse(kind, start, message))?;
         }
         self.at = end;
         self.push(Kind::Number, start, end, false)?;
@@ -270,18 +271,18 @@ impl Reader<'_, '_> {
 
     #[cold]
     fn too_many(&self, start: usize) -> Box<Refusal> {
-        let words = format!("the text holds more than {} values and keys", self.bounds.nodes_max);
-        self.refuse(RefusalKind::TooManyNodes, start, &words)
+        let message = format!("the text holds more than {} values and keys", self.bounds.nodes_max);
+        self.refuse(RefusalKind::TooManyNodes, start, &message)
     }
 
     #[cold]
-    fn syntax(&self, words: &str) -> Box<Refusal> {
-        self.refuse(RefusalKind::Syntax, self.at, words)
+    fn syntax(&self, message: &str) -> Box<Refusal> {
+        self.refuse(RefusalKind::Syntax, self.at, message)
     }
 
     #[cold]
-    fn refuse(&self, kind: RefusalKind, at: usize, words: &str) -> Box<Refusal> {
-        Box::new(Refusal::at(self.bytes, at, kind, words))
+    fn refuse(&self, kind: RefusalKind, at: usize, message: &str) -> Box<Refusal> {
+        Box::new(Refusal::at(self.bytes, at, kind, message))
     }
 }
 

@@ -28,20 +28,20 @@ pub struct Refusal {
     pub line: usize,
     pub column: usize,
     pub offset: usize,
-    pub words: String,
+    pub message: String,
 }
 
 impl Refusal {
     #[cold]
-    pub(super) fn at(bytes: &[u8], offset: usize, kind: RefusalKind, words: &str) -> Refusal {
+    pub(super) fn at(bytes: &[u8], offset: usize, kind: RefusalKind, message: &str) -> Refusal {
         let (line, column) = line_column(bytes, offset);
-        Refusal { kind, line, column, offset, words: words.to_owned() }
+        Refusal { kind, line, column, offset, message: message.to_owned() }
     }
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}, column {}: {}", self.line, self.column, self.words)
+        write!(f, "line {}, column {}: {}", self.line, self.column, self.message)
     }
 }
 

@@ -15,11 +15,11 @@ pub(super) struct Scanned {
 pub(super) struct Fault {
     pub(super) at: usize,
     pub(super) kind: RefusalKind,
-    pub(super) words: &'static str,
+    pub(super) message: &'static str,
 }
 
-const fn fault(at: usize, words: &'static str) -> Fault {
-    Fault { at, kind: RefusalKind::Syntax, words }
+const fn fault(at: usize, message: &'static str) -> Fault {
+    Fault { at, kind: RefusalKind::Syntax, message }
 }
 
 const LOW_BITS: u64 = 0x0101_0101_0101_0101;
@@ -102,7 +102,7 @@ fn unicode_escape_end(bytes: &[u8], at: usize) -> Result<usize, Fault> {
     let lone = Fault {
         at,
         kind: RefusalKind::LoneSurrogate,
-        words: "a \\u escape is half of a surrogate pair without the other half",
+        message: "a \\u escape is half of a surrogate pair without the other half",
     };
     match hex_unit(bytes, at) {
         None => Err(fault(at, "\\u in a string needs four hexadecimal digits")),

@@ -12,7 +12,7 @@ pub(crate) enum DeceptiveName {
 }
 
 impl DeceptiveName {
-    pub(crate) const fn words(self) -> &'static str {
+    pub(crate) const fn message(self) -> &'static str {
         match self {
             DeceptiveName::NotNfc => "is not in Unicode normal form C",
             DeceptiveName::Invisible => "contains control or invisible characters",

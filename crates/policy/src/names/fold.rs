@@ -45,7 +45,7 @@ fn split_query(uri: &str) -> (&str, &str) {
 }
 
 /// A pattern by what its literal parts look like.
-pub(crate) fn look_of_pattern(pattern: &str) -> String {
+pub(crate) fn look_alike_pattern(pattern: &str) -> String {
     pattern.split('*').map(look).collect::<Vec<_>>().join("*")
 }
 

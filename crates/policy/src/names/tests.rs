@@ -163,7 +163,7 @@ fn confusable_names_look_the_same() {
     assert_eq!(fold::look("del\u{200b}ete"), fold::look("delete"));
     assert_eq!(fold::look("\u{ff44}elete"), fold::look("delete"));
     assert_ne!(fold::look("deleted"), fold::look("delete"));
-    assert_eq!(fold::look_of_pattern("d\u{435}l*x"), fold::look_of_pattern("del*x"));
+    assert_eq!(fold::look_alike_pattern("d\u{435}l*x"), fold::look_alike_pattern("del*x"));
 }
 
 fn pattern() -> impl Strategy<Value = String> {

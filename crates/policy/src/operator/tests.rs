@@ -38,7 +38,7 @@ fn every_row_shows_all_that_it_can_answer() {
         let never_in_doubt = row.name == "exists";
         let doubt = row.cases.iter().any(|case| case.truth == TruthValue::Indeterminate);
         assert_ne!(never_in_doubt, doubt, "{}", row.name);
-        assert!(!row.words.is_empty() && !row.words.ends_with('.'), "{}", row.name);
+        assert!(!row.description.is_empty() && !row.description.ends_with('.'), "{}", row.name);
     }
 }
 
@@ -93,9 +93,9 @@ fn a_value_that_an_operator_cannot_use_is_refused() {
         ("cidr_in", "\"10.0.0.0/33\"", "is not a network"),
         ("cidr_in", "\"localhost\"", "is not a network"),
     ];
-    for (operator, json, words) in cases {
+    for (operator, json, description) in cases {
         let found = complaint(operator, json);
-        assert!(found.words.contains(words), "{operator} {json}: {}", found.words);
+        assert!(found.message.contains(description), "{operator} {json}: {}", found.message);
     }
 }
 
@@ -106,7 +106,7 @@ fn patterns_share_one_budget() {
     let mut budget = PatternBudget::default();
     let huge = value(r#""(\\w{200}){200}""#);
     let complaint = regex.compile(&huge, &mut budget).map(|_| ()).unwrap_err();
-    assert_eq!(complaint.words, "the pattern is too large when compiled");
+    assert_eq!(complaint.message, "the pattern is too large when compiled");
     for _ in 0..10_000 {
         assert!(regex.compile(&huge, &mut budget).is_ok(), "said once, and not tried again");
     }
@@ -114,10 +114,10 @@ fn patterns_share_one_budget() {
     let mut budget = PatternBudget::default();
     let large = value(r#""\\w{30}""#);
     let refused = (0..10_000).find_map(|_| regex.compile(&large, &mut budget).err()).unwrap();
-    assert!(refused.words.contains("too large in total"), "{}", refused.words);
+    assert!(refused.message.contains("too large in total"), "{}", refused.message);
 
     let mut budget = PatternBudget::default();
     let classes = value(&format!("\"{}\"", r"\\pL".repeat(10_000)));
     let refused = regex.compile(&classes, &mut budget).map(|_| ()).unwrap_err();
-    assert!(refused.words.contains("too large in total"), "{}", refused.words);
+    assert!(refused.message.contains("too large in total"), "{}", refused.message);
 }

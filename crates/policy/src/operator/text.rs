@@ -102,9 +102,9 @@ fn classes(pattern: &str) -> usize {
 }
 
 fn complain(error: &regex::Error) -> Complaint {
-    let words = error.to_string();
+    let description = error.to_string();
     // The last line says what is wrong; the lines before it draw the pattern.
-    let reason = words.lines().last().unwrap_or_default();
+    let reason = description.lines().last().unwrap_or_default();
     let reason = reason.strip_prefix("error: ").unwrap_or(reason);
     Complaint::new(format!("the pattern does not compile: {reason}"))
         .hint("patterns have no look-around and no back-references")

@@ -23,8 +23,8 @@ pub(super) fn resolve(text: &str) -> Result<NodeValue, Complaint> {
 
 fn number(text: &str) -> Result<NodeValue, Complaint> {
     if text.len() > BOUNDS.number_bytes_max {
-        let words = format!("a number longer than {} characters", BOUNDS.number_bytes_max);
-        return Err(Complaint::new(words));
+        let message = format!("a number longer than {} characters", BOUNDS.number_bytes_max);
+        return Err(Complaint::new(message));
     }
     Ok(NodeValue::Number(text.to_owned()))
 }

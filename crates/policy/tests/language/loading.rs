@@ -24,15 +24,15 @@ fn only(fault: &str) -> Problem {
 
 #[test]
 fn a_fault_has_a_line_a_column_a_pointer_and_words() {
-    for (marked, pointer, words, hint) in faults::FAULTS {
+    for (marked, pointer, message, hint) in faults::FAULTS {
         let column = marked.chars().position(|c| c == MARK).unwrap() + 1;
         let fault = marked.replace(MARK, "");
         let problem = only(&fault);
-        assert!(problem.words.contains(words), "{fault}\n{problem:?}");
+        assert!(problem.message.contains(message), "{fault}\n{problem:?}");
         assert!(problem.hint.clone().unwrap_or_default().contains(hint), "{fault}\n{problem:?}");
         assert_eq!(problem.pointer, *pointer, "{fault}\n{problem:?}");
         assert_eq!((problem.line, problem.column), (2, column), "{fault}\n{problem:?}");
-        assert!(!problem.words.ends_with('.') && !problem.words.is_empty(), "{problem:?}");
+        assert!(!problem.message.ends_with('.') && !problem.message.is_empty(), "{problem:?}");
     }
 }
 
@@ -52,9 +52,12 @@ fn version_and_default_are_needed_and_exact() {
         ("{\"version\":\"1\",\"default\":\"deny\"} {}", ""),
         ("\u{feff}{\"version\":\"1\",\"default\":\"deny\"}", ""),
     ];
-    for (source, words) in cases {
+    for (source, message) in cases {
         let found = problems(source, Format::Json);
-        assert!(found.iter().any(|problem| problem.words.contains(words)), "{source}: {found:?}");
+        assert!(
+            found.iter().any(|problem| problem.message.contains(message)),
+            "{source}: {found:?}"
+        );
     }
 }
 
@@ -120,11 +123,11 @@ fn bounds_are_refused_with_their_place() {
         (format!("{}{}", text(10), " ".repeat(1024 * 1024)), "", ""),
     ];
     let count = cases.len();
-    for (source, pointer, words) in cases {
+    for (source, pointer, message) in cases {
         for format in [Format::Json, Format::Yaml] {
             let found = problems(&source, format);
             assert_eq!(found[0].pointer, pointer);
-            assert!(found[0].words.contains(words) && found[0].line == 1, "{:?}", found[0]);
+            assert!(found[0].message.contains(message) && found[0].line == 1, "{:?}", found[0]);
         }
     }
     println!("P15: {count} policies over a bound refused with their place, as JSON and as YAML");
@@ -179,9 +182,9 @@ fn yaml_has_the_same_fields_and_the_same_faults() {
         ("version: \"1\"\ndefault: deny\ndefault: allow\n", 3, 1, "duplicate key"),
         ("# nothing\n", 1, 1, "empty"),
     ];
-    for (source, line, column, words) in cases {
+    for (source, line, column, message) in cases {
         let found = problems(source, Format::Yaml);
-        assert!(found[0].words.contains(words), "{source}: {found:?}");
+        assert!(found[0].message.contains(message), "{source}: {found:?}");
         assert_eq!((found[0].line, found[0].column), (line, column), "{source}: {found:?}");
     }
 }
@@ -191,7 +194,7 @@ fn what_is_likely_a_mistake_is_a_warning() {
     let source = "{\"version\":\"1\",\"default\":\"deny\",\"hide\":[\"x*\"],\n\"tools\":{\"x1\":{},\n\"y\":{\"action\":\"deny\",\"deny_if\":[]},\n\"z\\u200b\":{}}}";
     let policy = Policy::load(source, Format::Json).unwrap();
     let warnings: Vec<_> =
-        policy.warnings().iter().map(|warning| (warning.line, warning.words.as_str())).collect();
+        policy.warnings().iter().map(|warning| (warning.line, warning.message.as_str())).collect();
     assert_eq!(
         warnings,
         [
@@ -211,7 +214,7 @@ fn a_wildcard_of_another_language_is_a_warning() {
     let found: Vec<_> = policy.warnings().iter().map(|warning| warning.pointer.as_str()).collect();
     assert_eq!(found, ["/hide/0", "/tools/get_?", "/tools/get_[ab]*", "/tools/{a,b}"]);
     assert!(
-        policy.warnings().iter().all(|w| w.words.ends_with("the only wildcard in names is `*`"))
+        policy.warnings().iter().all(|w| w.message.ends_with("the only wildcard in names is `*`"))
     );
 }
 
@@ -224,7 +227,7 @@ fn a_policy_that_compares_paths_says_once_what_that_cannot_know() {
     let policy = Policy::load(&source, Format::Json).unwrap();
     let found: Vec<_> = policy.warnings().iter().map(|warning| warning.pointer.as_str()).collect();
     assert_eq!(found, ["/tools/a/require/0/conditions/0"]);
-    assert!(policy.warnings()[0].words.contains("symbolic link"));
+    assert!(policy.warnings()[0].message.contains("symbolic link"));
 }
 
 #[test]
@@ -237,7 +240,7 @@ fn oversized_patterns_are_refused_once_however_many_there_are() {
     let found = problems(&source, Format::Json);
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!(found[0].pointer, "/tools/x/deny_if/0/conditions/0/value");
-    assert!(found[0].words.contains("too large when compiled"), "{}", found[0].words);
+    assert!(found[0].message.contains("too large when compiled"), "{}", found[0].message);
 }
 
 /// A link to another file must not make its content part of an error.

@@ -523,7 +523,7 @@ fn a_test_that_expects_something_else_stops_the_load() {
         .problems
         .iter()
         .map(|problem| {
-            (problem.line, problem.column, problem.pointer.as_str(), problem.words.as_str())
+            (problem.line, problem.column, problem.pointer.as_str(), problem.message.as_str())
         })
         .collect();
     assert_eq!(

@@ -179,7 +179,11 @@ fn every_field_has_words_and_one_row() {
         names.dedup();
         assert_eq!(names.len(), object.fields.len(), "{}", object.name);
         for field in object.fields {
-            assert!(!field.words.is_empty() && !field.words.ends_with('.'), "{}", field.name);
+            assert!(
+                !field.description.is_empty() && !field.description.ends_with('.'),
+                "{}",
+                field.name
+            );
             assert!(!field.shape.describe().is_empty());
             if let Shape::Object(inner) | Shape::Named(inner) = field.shape {
                 assert!(fields().iter().any(|known| known.name == inner.name), "{}", inner.name);
@@ -212,8 +216,9 @@ fn a_space_at_the_end_of_a_name_draws_a_warning() {
 
 #[test]
 fn bounds_and_odd_names_can_be_asked_for() {
-    let find =
-        |words: &str| bounds().iter().find(|row| row.words.starts_with(words)).map(|row| row.max);
+    let find = |description: &str| {
+        bounds().iter().find(|row| row.description.starts_with(description)).map(|row| row.max)
+    };
     assert_eq!(find("bytes of a document"), Some(1_048_576));
     assert_eq!(find("entries"), Some(10_000));
     assert_eq!(find("rules"), Some(1_000));

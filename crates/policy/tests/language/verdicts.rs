@@ -205,8 +205,8 @@ fn limits_become_holds_with_exact_amounts() {
     ];
     let expected: Vec<_> = expected
         .into_iter()
-        .map(|(counter, scope, window, max, amount, rule, words)| {
-            (counter, scope, window, max.to_owned(), amount.to_owned(), rule, words)
+        .map(|(counter, scope, window, max, amount, rule, message)| {
+            (counter, scope, window, max.to_owned(), amount.to_owned(), rule, message)
         })
         .collect();
     assert_eq!(holds, expected);
@@ -236,9 +236,9 @@ fn an_amount_that_makes_no_sense_is_denied() {
         ("sum", r#"{"items":[{"price":1e20},{"price":1e20}]}"#, "adds up to more"),
         ("sum", r#"{"items":[{"price":3},{"price":-2}]}"#, "is negative"),
     ];
-    for (tool, args, words) in cases {
+    for (tool, args, message) in cases {
         let verdict = decide(&policy, Subject::Tool(tool), args);
-        assert!(denial(&verdict).reason.contains(words), "{args}: {}", denial(&verdict).reason);
+        assert!(denial(&verdict).reason.contains(message), "{args}: {}", denial(&verdict).reason);
         assert_eq!(verdict.rule(), format!("/tools/{tool}/limits/0"));
         assert!(verdict.holds().is_empty());
     }
@@ -304,13 +304,13 @@ fn a_warning_names_what_is_odd() {
     let verdict = policy.decide(&changed);
     assert_eq!(verdict.warning(), Some("tool `x` changed since the owner accepted it"));
     assert_eq!(policy.warnings().len(), 1);
-    assert!(policy.warnings()[0].words.contains("mixes scripts"));
+    assert!(policy.warnings()[0].message.contains("mixes scripts"));
 }
 
 #[test]
 fn a_changed_tool_is_told_apart_by_its_code() {
     let policy = load(r#"{"version":"1","default":"allow"}"#);
-    for (definition, words) in [
+    for (definition, message) in [
         (Definition::Changed, "changed since the owner accepted it"),
         (Definition::New, "is new"),
         (Definition::Conflict, "more than once"),
@@ -319,7 +319,7 @@ fn a_changed_tool_is_told_apart_by_its_code() {
         call.tool.definition = definition;
         let verdict = policy.decide(&call);
         assert_eq!(denial(&verdict).code, Code::ToolChanged);
-        assert!(denial(&verdict).reason.contains(words));
+        assert!(denial(&verdict).reason.contains(message));
     }
     for definition in [Definition::Unchanged, Definition::Unknown] {
         let mut call = call(Subject::Tool("x"), None);

@@ -109,9 +109,9 @@ impl ServiceSpec for BilibiliSettings {
         (route.run)(&mut call)
     }
 
-    fn problem(_request: &Request, status: u16, words: &str) -> Response {
+    fn problem(_request: &Request, status: u16, message: &str) -> Response {
         let code = -i64::from(status);
-        Response::json(status, &json!({ "code": code, "message": words, "ttl": 1 }))
+        Response::json(status, &json!({ "code": code, "message": message, "ttl": 1 }))
     }
 
     fn repeat_page(request: &Request, body: &mut Value) {
@@ -142,8 +142,8 @@ fn good(data: &Value) -> Response {
 }
 
 /// An error is a code in a response with status 200.
-fn refusal(code: i64, words: &str) -> Response {
-    Response::json(200, &json!({ "code": code, "message": words, "ttl": 1 }))
+fn refusal(code: i64, message: &str) -> Response {
+    Response::json(200, &json!({ "code": code, "message": message, "ttl": 1 }))
 }
 
 /// The response to clients that send too many requests or look automated.

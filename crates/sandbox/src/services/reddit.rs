@@ -135,8 +135,8 @@ impl ServiceSpec for RedditSettings {
         }
     }
 
-    fn problem(_request: &Request, status: u16, words: &str) -> Response {
-        problem(status, words)
+    fn problem(_request: &Request, status: u16, message: &str) -> Response {
+        problem(status, message)
     }
 
     fn repeat_page(request: &Request, body: &mut Value) {
@@ -216,8 +216,8 @@ fn accepts_agent(agent: Option<&str>, strict: bool) -> bool {
     !agent.is_empty() && !hidden && (form || !strict)
 }
 
-fn problem(status: u16, words: &str) -> Response {
-    Response::json(status, &json!({ "message": words, "error": status }))
+fn problem(status: u16, message: &str) -> Response {
+    Response::json(status, &json!({ "message": message, "error": status }))
 }
 
 fn blocked() -> Response {

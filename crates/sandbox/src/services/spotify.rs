@@ -195,14 +195,14 @@ impl ServiceSpec for SpotifySettings {
         }
     }
 
-    fn problem(request: &Request, status: u16, words: &str) -> Response {
+    fn problem(request: &Request, status: u16, message: &str) -> Response {
         if request.path.starts_with("/accounts/") {
             return Response::json(
                 status,
-                &json!({ "error": "server_error", "error_description": words }),
+                &json!({ "error": "server_error", "error_description": message }),
             );
         }
-        refusal(status, words)
+        refusal(status, message)
     }
 
     fn repeat_page(request: &Request, body: &mut Value) {
@@ -252,9 +252,9 @@ fn api(
         return refusal(403, "Active premium subscription required for the owner of the app.");
     }
     if !state.settings.allowlisted {
-        let words =
+        let message =
             "Check settings on developer.spotify.com/dashboard, the user may not be registered.";
-        return refusal(403, words);
+        return refusal(403, message);
     }
     if !route.allows(&bearer.scopes) {
         return refusal(403, "Insufficient client scope");
@@ -265,8 +265,8 @@ fn api(
     if mode == Mode::Development { development_mode::remove_fields(response) } else { response }
 }
 
-fn refusal(status: u16, words: &str) -> Response {
-    Response::json(status, &json!({ "error": { "status": status, "message": words } }))
+fn refusal(status: u16, message: &str) -> Response {
+    Response::json(status, &json!({ "error": { "status": status, "message": message } }))
 }
 
 fn missing() -> Response {

@@ -123,8 +123,8 @@ impl ServiceSpec for SteamSettings {
         (route.run)(&mut call)
     }
 
-    fn problem(_request: &Request, status: u16, words: &str) -> Response {
-        page(status, "Error", words)
+    fn problem(_request: &Request, status: u16, message: &str) -> Response {
+        page(status, "Error", message)
     }
 
     fn repeat_page(_request: &Request, _body: &mut Value) {}
@@ -141,9 +141,9 @@ fn key(sim: &Simulation<SteamSettings>) -> String {
 }
 
 /// Steam's errors are web pages.
-fn page(status: u16, title: &str, words: &str) -> Response {
+fn page(status: u16, title: &str, message: &str) -> Response {
     let text = format!(
-        "<html><head><title>{title}</title></head><body><h1>{title}</h1>{words}</body></html>"
+        "<html><head><title>{title}</title></head><body><h1>{title}</h1>{message}</body></html>"
     );
     Response::text(status, "text/html; charset=UTF-8", text)
 }

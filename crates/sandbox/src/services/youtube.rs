@@ -140,9 +140,9 @@ impl ServiceSpec for YoutubeSettings {
         }
     }
 
-    fn problem(request: &Request, status: u16, words: &str) -> Response {
+    fn problem(request: &Request, status: u16, message: &str) -> Response {
         if request.path.starts_with("/oauth2/") {
-            let body = json!({ "error": "internal_failure", "error_description": words });
+            let body = json!({ "error": "internal_failure", "error_description": message });
             return Response::json(status, &body);
         }
         let reason = match status {
@@ -153,7 +153,7 @@ impl ServiceSpec for YoutubeSettings {
             500.. => "backendError",
             _ => "badRequest",
         };
-        refusal(status, reason, words)
+        refusal(status, reason, message)
     }
 
     fn repeat_page(request: &Request, body: &mut Value) {
@@ -180,12 +180,12 @@ fn api(
     }
     let signed_in = bearer.is_some();
     let Some(scopes) = bearer.map(|bearer| bearer.scopes).or(key_said.map(|_| Vec::new())) else {
-        let words = "The request is missing a valid API key.";
-        return refusal(403, "forbidden", words);
+        let message = "The request is missing a valid API key.";
+        return refusal(403, "forbidden", message);
     };
     if signed_in && !route.allows(&scopes) {
-        let words = "Request had insufficient authentication scopes.";
-        return refusal(403, "insufficientPermissions", words);
+        let message = "Request had insufficient authentication scopes.";
+        return refusal(403, "insufficientPermissions", message);
     }
     if sim.take(now_us).is_some_and(|rate_limit| rate_limit.exceeded) {
         return refusal(429, "rateLimitExceeded", "Too many requests");
@@ -194,9 +194,9 @@ fn api(
     let (search, reads) = (state.settings.search_quota, state.settings.read_quota);
     let most = if route.path == SEARCH { search } else { reads };
     if !state.extra.take(route.path == SEARCH, most, now_us) {
-        let words = "The request cannot be completed because you have exceeded your \
+        let message = "The request cannot be completed because you have exceeded your \
                      <a href=\"/youtube/v3/getting-started#quota\">quota</a>.";
-        return refusal(403, "quotaExceeded", words);
+        return refusal(403, "quotaExceeded", message);
     }
     let mut call = Call { sim, state: &mut state, request, ids, scopes: &scopes, now_us };
     (route.run)(&mut call)
@@ -209,8 +209,8 @@ fn revoke(provider: &Provider, request: &Request) -> Response {
     if provider.revoke_token(token) {
         return Response::raw(200, "{}");
     }
-    let words = "Token expired or revoked";
-    Response::json(400, &json!({ "error": "invalid_token", "error_description": words }))
+    let message = "Token expired or revoked";
+    Response::json(400, &json!({ "error": "invalid_token", "error_description": message }))
 }
 
 /// Such as `AIza…`, 39 characters.
@@ -219,7 +219,7 @@ fn key(sim: &Simulation<YoutubeSettings>) -> String {
 }
 
 /// Google's error format.
-fn refusal(status: u16, reason: &str, words: &str) -> Response {
+fn refusal(status: u16, reason: &str, message: &str) -> Response {
     let domain = match reason {
         "quotaExceeded" => "youtube.quota",
         "keyInvalid" | "rateLimitExceeded" => "usageLimits",
@@ -230,8 +230,8 @@ fn refusal(status: u16, reason: &str, words: &str) -> Response {
         status,
         &json!({ "error": {
             "code": status,
-            "message": words,
-            "errors": [{ "message": words, "domain": domain, "reason": reason }],
+            "message": message,
+            "errors": [{ "message": message, "domain": domain, "reason": reason }],
         } }),
     )
 }

@@ -41,7 +41,8 @@ struct AccountFile {
 #[serde(deny_unknown_fields)]
 struct Dead {
     since_us: i64,
-    words: String,
+    #[serde(rename = "words")]
+    message: String,
 }
 
 pub(super) fn seal(
@@ -57,8 +58,8 @@ pub(super) fn seal(
     }
     let dead = match &account.state {
         AccountState::Live => None,
-        AccountState::Dead { since_us, words } => {
-            Some(Dead { since_us: *since_us, words: words.clone() })
+        AccountState::Dead { since_us, message } => {
+            Some(Dead { since_us: *since_us, message: message.clone() })
         }
     };
     let text = AccountFile {
@@ -172,6 +173,6 @@ fn row(service: &str, column: &str) -> String {
 fn state(dead: Option<Dead>) -> AccountState {
     dead.map_or(AccountState::Live, |dead| AccountState::Dead {
         since_us: dead.since_us,
-        words: dead.words,
+        message: dead.message,
     })
 }

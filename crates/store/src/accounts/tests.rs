@@ -32,7 +32,7 @@ fn account(service: &str) -> Account {
     account.scopes = vec!["read".to_owned(), "offline".to_owned()];
     account.expires_us = Some(9);
     account.state =
-        AccountState::Dead { since_us: 8, words: "it answered `invalid_grant`".to_owned() };
+        AccountState::Dead { since_us: 8, message: "it answered `invalid_grant`".to_owned() };
     account
 }
 
@@ -111,8 +111,8 @@ fn a_damaged_file_is_an_error_that_has_a_hint_and_is_not_changed() {
     {
         fs::write(file(&accounts, "whoop"), &damage).unwrap();
         for error in [accounts.load("whoop").err(), accounts.summary("whoop").err()] {
-            let words = error.unwrap().to_string();
-            assert!(words.contains("tollgate connect whoop"), "{words}");
+            let message = error.unwrap().to_string();
+            assert!(message.contains("tollgate connect whoop"), "{message}");
         }
         assert_eq!(fs::read(file(&accounts, "whoop")).unwrap(), damage);
     }

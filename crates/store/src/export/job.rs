@@ -306,9 +306,9 @@ impl Work<'_> {
             written
         });
         steps.try_iter().for_each(progress);
-        let place =
+        let position =
             |name: &str| kinds.iter().position(|kind| kind.file == name || kind.name == name);
-        written.sort_by_key(|(name, _)| place(name));
+        written.sort_by_key(|(name, _)| position(name));
         written.into_iter().map(|(_, one)| one).collect()
     }
 
@@ -425,7 +425,7 @@ fn write_error(path: &str, error: &io::Error) -> ExportError {
     if error.kind() == io::ErrorKind::AlreadyExists {
         return ExportError::Exists(path.to_owned());
     }
-    ExportError::Write { path: path.to_owned(), words: error.to_string() }
+    ExportError::Write { path: path.to_owned(), message: error.to_string() }
 }
 
 /// A file with all its records, not yet flushed and renamed.

@@ -177,13 +177,13 @@ impl<'a> Visitor<'a> for MemberVisitor<'_, 'a> {
 pub(super) struct Columns {
     names: Vec<&'static str>,
     /// The position of each name in the previous record, if it was present.
-    places: Vec<Option<usize>>,
+    positions: Vec<Option<usize>>,
 }
 
 impl Columns {
     pub(super) fn new(names: Vec<&'static str>) -> Columns {
-        let places = vec![None; names.len()];
-        Columns { names, places }
+        let positions = vec![None; names.len()];
+        Columns { names, positions }
     }
 
     pub(super) fn names(&self) -> &[&'static str] {
@@ -197,11 +197,11 @@ impl Columns {
     ) -> impl Iterator<Item = Option<&'a str>> {
         let members = &fields.members;
         if !fields.is_alike {
-            for (name, place) in self.names.iter().zip(&mut self.places) {
+            for (name, place) in self.names.iter().zip(&mut self.positions) {
                 *place = members.iter().position(|(key, _)| key == name);
             }
         }
-        self.places
+        self.positions
             .iter()
             .map(|place| place.and_then(|at| members.get(at)).map(|(_, value)| *value))
     }

@@ -386,8 +386,8 @@ fn codec_of(codec: Compression) -> io::Result<Codec> {
 }
 
 /// A record that does not match the declaration of its kind; this is our bug.
-fn mismatch(words: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, words.to_owned())
+fn mismatch(message: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, message.to_owned())
 }
 
 fn failed(error: ParquetError) -> io::Error {

@@ -161,7 +161,7 @@ impl ExportPath {
     }
 
     fn write_error(&self, error: impl Into<io::Error>) -> ExportError {
-        ExportError::Write { path: self.requested.clone(), words: error.into().to_string() }
+        ExportError::Write { path: self.requested.clone(), message: error.into().to_string() }
     }
 }
 

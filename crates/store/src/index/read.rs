@@ -1,6 +1,7 @@
 //! Reads rows by slug, and all of them in order, for pages and exports.
 
 use catalog::classify::{Category, Risk};
+use catalog::view::About;
 use rusqlite::{OptionalExtension, Row};
 use serde::Serialize;
 
@@ -24,6 +25,22 @@ pub struct ServerRow {
     pub risk: Option<Risk>,
     /// Packages and addresses as the registry gave them: a JSON object.
     pub source: String,
+}
+
+impl ServerRow {
+    /// The head of this server's catalogue page.
+    pub fn about(&self) -> About<'_> {
+        About {
+            name: &self.name,
+            title: &self.title,
+            description: &self.description,
+            version: &self.version,
+            website: &self.website,
+            repository: &self.repository,
+            updated: &self.updated,
+            source: &self.source,
+        }
+    }
 }
 
 /// A tool of the catalogue.

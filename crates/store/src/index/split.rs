@@ -24,7 +24,7 @@ struct Frame {
 
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub(super) enum SplitError {
-    #[error("byte {0}: a bracket closes what was not opened")]
+    #[error("byte {0}: unmatched closing bracket")]
     Unbalanced(u64),
     #[error("byte {0}: an entry is larger than {ITEM_BYTES_MAX} bytes")]
     LargeItem(u64),
@@ -66,8 +66,8 @@ impl DumpSplitter {
                 continue;
             }
             let was_taking = self.taking.is_some();
-            let place = self.bytes + at as u64;
-            let ended = self.outside(byte, place)?;
+            let position = self.bytes + at as u64;
+            let ended = self.outside(byte, position)?;
             at += 1;
             match (was_taking, self.taking.is_some(), ended) {
                 (false, true, _) => from = at - 1,
@@ -116,7 +116,7 @@ impl DumpSplitter {
     }
 
     /// One byte outside of strings. True when it ends an item.
-    fn outside(&mut self, byte: u8, place: u64) -> Result<bool, SplitError> {
+    fn outside(&mut self, byte: u8, position: u64) -> Result<bool, SplitError> {
         match byte {
             b'"' => {
                 self.in_string = true;
@@ -127,13 +127,13 @@ impl DumpSplitter {
             b':' => self.after_key = true,
             b'{' => self.open(b'}'),
             b'[' => self.open(b']'),
-            b'}' | b']' => return self.close(byte, place),
+            b'}' | b']' => return self.close(byte, position),
             b' ' | b'\n' | b'\r' | b'\t' => {}
             b',' => self.after_key = false,
             _ if self.stack.is_empty() && !is_scalar(byte) => {
                 // A byte order mark may come first, and again at the start of a concatenated file.
                 if !b"\xEF\xBB\xBF".contains(&byte) {
-                    return Err(SplitError::NotJson(place));
+                    return Err(SplitError::NotJson(position));
                 }
             }
             _ => self.after_key = false,
@@ -161,11 +161,11 @@ impl DumpSplitter {
         self.stack.push(Frame { close, role });
     }
 
-    fn close(&mut self, byte: u8, place: u64) -> Result<bool, SplitError> {
+    fn close(&mut self, byte: u8, position: u64) -> Result<bool, SplitError> {
         self.after_key = false;
         match self.stack.pop() {
             Some(frame) if frame.close == byte => {}
-            _ => return Err(SplitError::Unbalanced(place)),
+            _ => return Err(SplitError::Unbalanced(position)),
         }
         let ended = self.taking == Some(self.stack.len());
         if ended {

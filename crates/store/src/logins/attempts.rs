@@ -28,7 +28,8 @@ pub struct StoredAttempt {
 pub struct AttemptOutcome {
     pub is_signed_in: bool,
     /// Why not; empty otherwise.
-    pub words: String,
+    #[serde(rename = "words")]
+    pub message: String,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -138,7 +138,7 @@ fn rule_7_a_sign_in_is_used_once_within_ten_minutes_and_replaces_the_one_before(
     assert_eq!(take("three", now_us), Some("y".to_owned()));
     assert_eq!(take("four", now_us), Some("z".to_owned()));
 
-    let outcome = AttemptOutcome { is_signed_in: true, words: String::new() };
+    let outcome = AttemptOutcome { is_signed_in: true, message: String::new() };
     logins.finish_attempt("four", &outcome).unwrap();
     assert_eq!(logins.take_outcome("four"), Some(outcome));
     assert_eq!(logins.take_outcome("four"), None);

@@ -27,8 +27,8 @@ pub enum RecordsError {
     Newer { path: PathBuf, found: i64, known: i64 },
     #[error("`{}` is a database, but not tollgate's\nhint: move it away, or set `TOLLGATE_HOME` to another folder", .0.display())]
     NotOurs(PathBuf),
-    #[error("cannot copy `data.db` to `{}` before an upgrade: {words}\nhint: the database was not changed", .path.display())]
-    Backup { path: PathBuf, words: String },
+    #[error("cannot copy `data.db` to `{}` before an upgrade: {message}\nhint: the database was not changed", .path.display())]
+    Backup { path: PathBuf, message: String },
     #[error(
         "the rows are deleted, but another process still reads `data.db` and keeps their old pages\nhint: stop it (`tollgate status` shows who uses this home) and run the command again"
     )]
@@ -84,8 +84,10 @@ mod tests {
             sqlite(ffi::SQLITE_IOERR_SHMSIZE),
             RecordsError::from(io::Error::from(io::ErrorKind::StorageFull)),
         ] {
-            let words = error.to_string();
-            assert!(words.starts_with("the disk is full; `data.db` was not changed\nhint: free "));
+            let message = error.to_string();
+            assert!(
+                message.starts_with("the disk is full; `data.db` was not changed\nhint: free ")
+            );
         }
         let other: RecordsError = sqlite(ffi::SQLITE_IOERR_READ);
         assert!(!other.to_string().contains("full"));

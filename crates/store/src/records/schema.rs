@@ -87,7 +87,7 @@ fn upgrade_by(
 
 fn back_up(path: &Path, backups: &Path, from: i64) -> Result<(), RecordsError> {
     let copy = new_copy(backups, from)?;
-    let failed = |words: String| RecordsError::Backup { path: copy.clone(), words };
+    let failed = |message: String| RecordsError::Backup { path: copy.clone(), message };
     let name = copy.to_str().ok_or_else(|| failed("the path is not text".into()))?;
     let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     db.execute("VACUUM INTO ?1", [name]).map_err(|e| failed(e.to_string()))?;
@@ -104,10 +104,10 @@ fn new_copy(backups: &Path, from: i64) -> Result<PathBuf, RecordsError> {
         match private::create_new(&path) {
             Ok(_) => return Ok(path),
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(e) => return Err(RecordsError::Backup { path, words: e.to_string() }),
+            Err(e) => return Err(RecordsError::Backup { path, message: e.to_string() }),
         }
     }
-    Err(RecordsError::Backup { path: backups.into(), words: "there are too many copies".into() })
+    Err(RecordsError::Backup { path: backups.into(), message: "there are too many copies".into() })
 }
 
 /// Prefix of the names of our copies; `forget` removes them too.

@@ -158,13 +158,13 @@ fn sql_error(error: &rusqlite::Error) -> SqlError {
     }
     match error {
         Error::SqlInputError { msg, .. } => SqlError::Invalid(msg.clone()),
-        Error::SqliteFailure(code, words) => match code.code {
+        Error::SqliteFailure(code, message) => match code.code {
             ErrorCode::AuthorizationForStatementDenied => SqlError::NotAQuery,
             ErrorCode::OperationInterrupted => SqlError::TooLong,
             ErrorCode::Unknown | ErrorCode::TypeMismatch | ErrorCode::TooBig => {
-                SqlError::Invalid(words.clone().unwrap_or_else(|| error.to_string()))
+                SqlError::Invalid(message.clone().unwrap_or_else(|| error.to_string()))
             }
-            _ => SqlError::Records(rusqlite::Error::SqliteFailure(*code, words.clone()).into()),
+            _ => SqlError::Records(rusqlite::Error::SqliteFailure(*code, message.clone()).into()),
         },
         other => SqlError::Invalid(other.to_string()),
     }

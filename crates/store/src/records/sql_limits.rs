@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension};
 use super::sql::allow_reading;
 
 /// The clock is read after so many steps of SQLite's machine.
-const STEPS_PER_LOOK: i32 = 20_000;
+const STEPS_PER_CHECK: i32 = 20_000;
 /// No text, blob or row may be larger, so that a function cannot fill the memory in one step.
 const VALUE_BYTES_MAX: i32 = 64 * 1024;
 
@@ -32,12 +32,12 @@ pub(super) fn apply(
     db.set_limit(Limit::SQLITE_LIMIT_LENGTH, VALUE_BYTES_MAX)?;
     let allow = move |context: AuthContext<'_>| allow_views(limits.views, &hidden, context);
     db.authorizer(Some(allow))?;
-    let mut looks_left = limits.steps_max / STEPS_PER_LOOK;
+    let mut looks_left = limits.steps_max / STEPS_PER_CHECK;
     let stop = move || {
         looks_left -= 1;
         looks_left <= 0 || is_over()
     };
-    db.progress_handler(STEPS_PER_LOOK, Some(stop))
+    db.progress_handler(STEPS_PER_CHECK, Some(stop))
 }
 
 /// Names that the query does not contain, so that it cannot use them.

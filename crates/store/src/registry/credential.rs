@@ -85,7 +85,7 @@ impl Target {
     #[must_use]
     pub fn with_arguments_in_clear(self) -> Target {
         let Target::Command { argv, env, cwd, secret_args } = self else { return self };
-        let argv = words_in_clear(&argv, &secret_args);
+        let argv = argv_in_clear(&argv, &secret_args);
         Target::Command { argv, env, cwd, secret_args: Vec::new() }
     }
 
@@ -107,7 +107,7 @@ impl Target {
 }
 
 /// The words of a command with its opened secret arguments in their places.
-pub fn words_in_clear(argv: &[String], secret_args: &[(usize, Credential)]) -> Vec<String> {
+pub fn argv_in_clear(argv: &[String], secret_args: &[(usize, Credential)]) -> Vec<String> {
     let held = |at: usize| {
         secret_args.iter().find_map(|(position, value)| match value {
             Credential::Held(secret) if *position == at => Some(secret.expose().clone()),

@@ -11,7 +11,7 @@ use super::token::push_random;
 use super::{Registry, TOKEN_PREFIX};
 use crate::secret::Secret;
 
-/// The person that exists in every home: whoever runs the gate.
+/// The person that exists in every home: the person who runs the gate.
 pub const OWNER: &str = "owner";
 /// 256 bits.
 const SECRET_CHARS: usize = 43;

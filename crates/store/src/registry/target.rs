@@ -94,7 +94,7 @@ pub enum TargetError {
     ManyHeaders,
     #[error("the command is empty\nhint: give the program and its arguments after `--`")]
     EmptyCommand,
-    #[error("the command is too long, or one of its words holds a NUL character")]
+    #[error("the command is too long, or an argument holds a NUL character")]
     Command,
     #[error(
         "`{0}` cannot be the name of an environment variable, or its value holds a NUL character"

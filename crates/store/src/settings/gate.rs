@@ -24,8 +24,8 @@ pub(super) fn read(root: &Section<'_>, settings: &mut Settings, problems: &mut P
     settings.hostnames = read_hostnames(root, problems);
     settings.public_url = read_public_url(root, problems);
     settings.public_dashboard = root.flag("public_dashboard", problems).unwrap_or_default();
-    let words = [("process", Durability::Process), ("power", Durability::Power)];
-    settings.durability = root.choice("durability", &words, problems).unwrap_or_default();
+    let message = [("process", Durability::Process), ("power", Durability::Power)];
+    settings.durability = root.choice("durability", &message, problems).unwrap_or_default();
     settings.retention = read_retention(root, problems).unwrap_or_default();
     settings.log = read_log(root, problems).unwrap_or_default();
     settings.otel_endpoint = read_endpoint(root, problems);
@@ -46,8 +46,8 @@ fn read_tls(root: &Section<'_>, problems: &mut Problems<'_>) -> Option<TlsFiles>
         }
         (None, None) => None,
         (Some((_, only)), None) | (None, Some((_, only))) => {
-            let words = "TLS needs both `tls_cert_file` and `tls_key_file`";
-            problems.add(&only.span, words);
+            let message = "TLS needs both `tls_cert_file` and `tls_key_file`";
+            problems.add(&only.span, message);
             None
         }
     }
@@ -69,9 +69,9 @@ fn read_listen(
         return None;
     };
     if !address.ip().is_loopback() && !has_tls {
-        let words = "this address can be reached from other machines and there is no TLS";
+        let message = "this address can be reached from other machines and there is no TLS";
         let hint = "listen on 127.0.0.1, or name `tls_cert_file` and `tls_key_file`";
-        problems.hint(&field.span, words, hint);
+        problems.hint(&field.span, message, hint);
     }
     Some(address)
 }
@@ -83,8 +83,8 @@ fn read_hostnames(root: &Section<'_>, problems: &mut Problems<'_>) -> Vec<String
         if is_hostname(text) {
             names.push(text.to_ascii_lowercase());
         } else {
-            let words = "a host name with an optional port, such as `gate.example.com`";
-            item.wrong(words, problems);
+            let message = "a host name with an optional port, such as `gate.example.com`";
+            item.wrong(message, problems);
         }
     }
     if names.len() > HOSTNAMES_MAX {

@@ -86,11 +86,11 @@ fn read_tokens(
     let kinds = ["token_sha256", "token_env", "token_file"];
     let given: Vec<Field<'_>> = kinds.iter().filter_map(|kind| section.field(kind)).collect();
     let [field] = given.as_slice() else {
-        let words = format!(
+        let message = format!(
             "`{}` must have one of `token_sha256`, `token_env`, `token_file`",
             section.path
         );
-        problems.hint(&section.span, words, "`tollgate grant token` makes a token and its hash");
+        problems.hint(&section.span, message, "`tollgate grant token` makes a token and its hash");
         return Vec::new();
     };
     match field.path.rsplit('.').next() {

@@ -108,8 +108,8 @@ pub(super) fn read(
     }
     let label = word(&section, "label", problems);
     if label.as_ref().is_some_and(|label| label.chars().count() > LABEL_CHARS_MAX) {
-        let words = format!("`oidc.label` must have {LABEL_CHARS_MAX} characters at most");
-        problems.add(&section.span, words);
+        let message = format!("`oidc.label` must have {LABEL_CHARS_MAX} characters at most");
+        problems.add(&section.span, message);
     }
     let issuer = issuer?;
     let host = Url::parse(&issuer).ok().and_then(|url| url.host_str().map(str::to_owned));
@@ -144,8 +144,8 @@ fn redirect_uri(section: &Section<'_>, problems: &mut Problems<'_>) -> Option<St
     let fits = address::parse(text, Network::Private)
         .is_ok_and(|url| url.path() == CALLBACK_PATH && url.query().is_none());
     if !fits {
-        let words = format!("an address of this gate that ends with `{CALLBACK_PATH}`");
-        field.wrong(&words, problems);
+        let message = format!("an address of this gate that ends with `{CALLBACK_PATH}`");
+        field.wrong(&message, problems);
         return None;
     }
     Some(text.to_owned())
@@ -173,8 +173,8 @@ fn roles(section: &Section<'_>, problems: &mut Problems<'_>) -> Vec<(Role, Admit
     for entry in section.entries("roles", problems) {
         let Some(role) = Role::parse(entry.name) else {
             let known = Role::ALL.map(Role::as_str);
-            let words = format!("a role is one of {}", listed(&known));
-            problems.add(&entry.name_span, words);
+            let message = format!("a role is one of {}", listed(&known));
+            problems.add(&entry.name_span, message);
             continue;
         };
         if let Some(section) = entry.field.section(ROLE_KEYS, problems) {

@@ -17,18 +17,18 @@ pub(super) fn read(
         problems.error(&entry.name_span, &e);
     }
     let section = entry.field.section(&["file", "source", "format"], problems)?;
-    let (text, format, place, at) = read_text(&section, outside, problems)?;
+    let (text, format, position, at) = read_text(&section, outside, problems)?;
     match Policy::load(&text, format) {
         Ok(_) => Some(PolicyText::from_file(entry.name, format, text)),
         Err(e) => {
             for problem in &e.problems {
-                let words = format!(
-                    "policy `{}` does not load: {place}line {}, column {}: {}",
-                    entry.name, problem.line, problem.column, problem.words
+                let message = format!(
+                    "policy `{}` does not load: {position}line {}, column {}: {}",
+                    entry.name, problem.line, problem.column, problem.message
                 );
                 match &problem.hint {
-                    Some(hint) => problems.hint(&at.span, words, hint),
-                    None => problems.add(&at.span, words),
+                    Some(hint) => problems.hint(&at.span, message, hint),
+                    None => problems.add(&at.span, message),
                 }
             }
             None
@@ -57,8 +57,8 @@ fn read_text<'a>(
             Some((text.to_owned(), format, "its ".to_owned(), field))
         }
         _ => {
-            let words = format!("`{}` must have one of `file` and `source`", section.path);
-            problems.add(&section.span, words);
+            let message = format!("`{}` must have one of `file` and `source`", section.path);
+            problems.add(&section.span, message);
             None
         }
     }

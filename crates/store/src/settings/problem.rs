@@ -12,13 +12,13 @@ pub const PROBLEMS_MAX: usize = 50;
 pub struct Problem {
     pub line: usize,
     pub column: usize,
-    pub words: String,
+    pub message: String,
     pub hint: Option<String>,
 }
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}, column {}: {}", self.line, self.column, self.words)?;
+        write!(f, "line {}, column {}: {}", self.line, self.column, self.message)?;
         self.hint.iter().try_for_each(|hint| write!(f, "\nhint: {hint}"))
     }
 }
@@ -57,35 +57,35 @@ impl<'t> Problems<'t> {
         Problems { text, found: Vec::new(), unlisted: 0 }
     }
 
-    pub(super) fn add(&mut self, at: &Range<usize>, words: impl Into<String>) {
-        self.push(at, words.into(), None);
+    pub(super) fn add(&mut self, at: &Range<usize>, message: impl Into<String>) {
+        self.push(at, message.into(), None);
     }
 
     pub(super) fn hint(
         &mut self,
         at: &Range<usize>,
-        words: impl Into<String>,
+        message: impl Into<String>,
         hint: impl Into<String>,
     ) {
-        self.push(at, words.into(), Some(hint.into()));
+        self.push(at, message.into(), Some(hint.into()));
     }
 
     /// An error of another module, whose message may contain a hint.
     pub(super) fn error(&mut self, at: &Range<usize>, error: &dyn fmt::Display) {
         let text = error.to_string();
         match text.split_once("\nhint: ") {
-            Some((words, hint)) => self.hint(at, words, hint),
+            Some((message, hint)) => self.hint(at, message, hint),
             None => self.add(at, text),
         }
     }
 
-    fn push(&mut self, at: &Range<usize>, words: String, hint: Option<String>) {
+    fn push(&mut self, at: &Range<usize>, message: String, hint: Option<String>) {
         if self.found.len() == PROBLEMS_MAX {
             self.unlisted += 1;
             return;
         }
         let (line, column) = line_column(self.text, at.start);
-        self.found.push(Problem { line, column, words, hint });
+        self.found.push(Problem { line, column, message, hint });
     }
 
     pub(super) fn line_of(&self, at: &Range<usize>) -> usize {

@@ -28,8 +28,8 @@ impl ExternalValues<'_> {
         match (self.resolve_env)(name) {
             Some(value) if !value.is_empty() => Some(Secret::new(value)),
             _ => {
-                let words = format!("the environment variable `{}` is not set", safe(name));
-                problems.hint(&field.span, words, "set it for the process that runs tollgate");
+                let message = format!("the environment variable `{}` is not set", safe(name));
+                problems.hint(&field.span, message, "set it for the process that runs tollgate");
                 None
             }
         }
@@ -45,9 +45,9 @@ impl ExternalValues<'_> {
         let text = self.file(path, field, problems)?;
         let value = text.trim_end_matches(['\r', '\n']);
         if value.is_empty() || value.len() > REFERENCED_BYTES_MAX {
-            let words =
+            let message =
                 format!("`{}` is empty or larger than {REFERENCED_BYTES_MAX} bytes", safe(path));
-            problems.add(&field.span, words);
+            problems.add(&field.span, message);
             return None;
         }
         Some(Secret::new(value))
@@ -76,8 +76,13 @@ impl ExternalValues<'_> {
         problems: &mut Problems<'_>,
     ) -> Option<Secret> {
         if field.value.as_str().is_some() {
-            let words = format!("`{}` is secret and must not be written in this file", field.path);
-            problems.hint(&field.span, words, r#"write `{ env = "NAME" }` or `{ file = "path" }`"#);
+            let message =
+                format!("`{}` is secret and must not be written in this file", field.path);
+            problems.hint(
+                &field.span,
+                message,
+                r#"write `{ env = "NAME" }` or `{ file = "path" }`"#,
+            );
             return None;
         }
         let section = field.section(&["env", "file", "prefix"], problems)?;
@@ -87,8 +92,8 @@ impl ExternalValues<'_> {
             (Some((name, at)), None) => self.variable(name, &at, problems)?,
             (None, Some((path, at))) => self.file_value(path, &at, problems)?,
             _ => {
-                let words = format!("`{}` must name one of `env` and `file`", field.path);
-                problems.add(&field.span, words);
+                let message = format!("`{}` must name one of `env` and `file`", field.path);
+                problems.add(&field.span, message);
                 return None;
             }
         };

@@ -47,8 +47,8 @@ impl<'a> Section<'a> {
             let name = key.get_ref().as_ref();
             if !known.contains(&name) {
                 let near = did_you_mean(name, known.iter().copied());
-                let words = format!("unknown key `{}`{near}", joined(&self.path, &shown(name)));
-                problems.hint(&key.span(), words, format!("known here: {}", listed(known)));
+                let message = format!("unknown key `{}`{near}", joined(&self.path, &shown(name)));
+                problems.hint(&key.span(), message, format!("known here: {}", listed(known)));
             }
         }
     }
@@ -73,13 +73,13 @@ impl<'a> Section<'a> {
     pub(super) fn choice<T: Copy>(
         &self,
         key: &str,
-        words: &[(&str, T)],
+        message: &[(&str, T)],
         problems: &mut Problems<'_>,
     ) -> Option<T> {
         let (text, field) = self.text(key, problems)?;
-        let found = words.iter().find(|(word, _)| *word == text);
+        let found = message.iter().find(|(word, _)| *word == text);
         if found.is_none() {
-            let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+            let known: Vec<&str> = message.iter().map(|(word, _)| *word).collect();
             field.wrong(&format!("one of {}", listed(&known)), problems);
         }
         found.map(|(_, value)| *value)
@@ -128,8 +128,8 @@ impl<'a> Field<'a> {
         let number = u64::from_str_radix(integer.as_str(), integer.radix()).ok();
         let fits = number.filter(|number| (least..=most).contains(number));
         if fits.is_none() {
-            let words = format!("`{}` must be between {least} and {most}", self.path);
-            problems.add(&self.span, words);
+            let message = format!("`{}` must be between {least} and {most}", self.path);
+            problems.add(&self.span, message);
         }
         fits
     }

@@ -94,8 +94,9 @@ fn read_target(
             Some(Target::Builtin { service: service.to_owned() })
         }
         _ => {
-            let words = format!("`{}` must have one of `command`, `url`, `builtin`", section.path);
-            problems.add(&section.span, words);
+            let message =
+                format!("`{}` must have one of `command`, `url`, `builtin`", section.path);
+            problems.add(&section.span, message);
             None
         }
     }

@@ -66,14 +66,14 @@ pub struct ProgramTimeout(u64);
 pub enum KeyProgramError {
     #[error("there is no program `{program}`")]
     NoProgram { program: String },
-    #[error("`{program}` ended with {status}{}", said_text(.said.as_deref()))]
-    Failed { program: String, status: String, said: Option<String> },
+    #[error("`{program}` ended with {status}{}", stderr_text(.message.as_deref()))]
+    Failed { program: String, status: String, message: Option<String> },
     #[error("`{program}` did not answer within {seconds} s")]
     Slow { program: String, seconds: u64 },
     #[error("`{program}` printed something that is not a vault key")]
     NotAKey { program: String },
     #[error(
-        "`{program}` printed another vault key than `{wanted}`, which this home was created with"
+        "`{program}` printed a vault key other than `{wanted}`, which this home was created with"
     )]
     AnotherKey { program: String, wanted: KeyId },
     #[error("cannot run `{program}`: {source}")]
@@ -185,7 +185,7 @@ impl ExternalKey {
 
     /// Gets the key and checks that it is the expected one.
     pub(super) fn key(&self, ask: RunProgram) -> Result<Secret<[u8; KEY_BYTES]>, KeyError> {
-        let failed = |source| KeyError::External { place: Box::new(self.clone()), source };
+        let failed = |source| KeyError::External { external: Box::new(self.clone()), source };
         let printed = ask(self).map_err(failed)?;
         let program = self.command.name().to_owned();
         let Ok(key) = parse_key(&printed) else {
@@ -240,9 +240,9 @@ impl Vault {
     }
 }
 
-fn said_text(said: Option<&str>) -> String {
-    match said {
-        Some(said) => format!(" and said: {said}"),
+fn stderr_text(message: Option<&str>) -> String {
+    match message {
+        Some(message) => format!(" and said: {message}"),
         None => " and said nothing".to_owned(),
     }
 }
@@ -255,13 +255,13 @@ mod tests {
     #[test]
     fn what_is_written_is_what_is_read() {
         let words = ["secret-tool", "lookup", "a b", "\"'\n#"].map(str::to_owned).to_vec();
-        let place = ExternalKey {
+        let external = ExternalKey {
             keeper: KeyStore::Keyring,
             key: KeyId::of(&[7; KEY_BYTES]),
             command: Program::try_from(words).unwrap(),
             wait_seconds_max: ProgramTimeout::try_from(5).unwrap(),
         };
-        assert_eq!(ExternalKey::parse(&place.text()).unwrap(), place);
+        assert_eq!(ExternalKey::parse(&external.text()).unwrap(), external);
     }
 
     #[test]
@@ -278,9 +278,9 @@ mod tests {
             (format!("key = {key}"), ""),
         ];
         for (text, complaint) in table {
-            let said = ExternalKey::parse(&text).unwrap_err();
-            assert!(said.contains(complaint), "{said}");
-            assert!(!said.contains(&key), "{said}");
+            let message = ExternalKey::parse(&text).unwrap_err();
+            assert!(message.contains(complaint), "{message}");
+            assert!(!message.contains(&key), "{message}");
         }
     }
 

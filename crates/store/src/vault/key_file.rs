@@ -39,13 +39,13 @@ pub enum KeyError {
         "the given vault key is not valid\nhint: a key is one line that starts with `tgvk1_`, or 64 hexadecimal digits"
     )]
     NotAKey,
-    #[error("`{}` does not say where the vault key is: {words}\nhint: correct the file, or write the key itself into it: one line that starts with `tgvk1_`", .path.display())]
-    Unclear { path: PathBuf, words: String },
+    #[error("`{}` does not say where the vault key is: {message}\nhint: correct the file, or write the key itself into it: one line that starts with `tgvk1_`", .path.display())]
+    Unclear { path: PathBuf, message: String },
     #[error(
-        "the vault key cannot be read from {place}\nhint: {}\nhint: otherwise pass the key `{}` as `TOLLGATE_VAULT_KEY`, or write its line into `vault.key`",
-        .place.hint(.source), .place.key
+        "the vault key cannot be read from {external}\nhint: {}\nhint: otherwise pass the key `{}` as `TOLLGATE_VAULT_KEY`, or write its line into `vault.key`",
+        .external.hint(.source), .external.key
     )]
-    External { place: Box<ExternalKey>, source: KeyProgramError },
+    External { external: Box<ExternalKey>, source: KeyProgramError },
     #[error("cannot {act} the vault key `{}`: {source}", .path.display())]
     Io { act: &'static str, path: PathBuf, source: io::Error },
     #[error(transparent)]
@@ -89,7 +89,7 @@ impl KeyFile {
     fn vault(self, ask: RunProgram) -> Result<Vault, KeyError> {
         match self {
             KeyFile::Key(key) => Ok(Vault::from_key(key)),
-            KeyFile::External(place) => place.key(ask).map(Vault::from_key),
+            KeyFile::External(external) => external.key(ask).map(Vault::from_key),
         }
     }
 }
@@ -139,8 +139,8 @@ fn read_once(path: &Path) -> Result<Option<KeyFile>, KeyError> {
     if !text.contains('=') {
         return Err(KeyError::Damaged(path.into()));
     }
-    let unclear = |words| KeyError::Unclear { path: path.into(), words };
-    ExternalKey::parse(&text).map(|place| Some(KeyFile::External(place))).map_err(unclear)
+    let unclear = |message| KeyError::Unclear { path: path.into(), message };
+    ExternalKey::parse(&text).map(|external| Some(KeyFile::External(external))).map_err(unclear)
 }
 
 fn create_key(path: &Path, random: &Random) -> Result<KeyFile, KeyError> {

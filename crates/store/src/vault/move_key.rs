@@ -24,12 +24,12 @@ impl Vault {
     /// after.
     pub fn move_to(
         &self,
-        place: &ExternalKey,
+        external: &ExternalKey,
         home: &Home,
         random: &Random,
         ask: RunProgram,
     ) -> Result<(), KeyError> {
-        self.compare(place, ask)?;
+        self.compare(external, ask)?;
         // The other program may not have flushed it, and the file is removed for good.
         match platform::files::sync_all_disks() {
             Err(e) if e.kind() != io::ErrorKind::Unsupported => {
@@ -42,10 +42,10 @@ impl Vault {
         let fault = |act| io_error(act, &path);
         let old_file =
             private::link_aside(&path, &random.name()?).map_err(fault("keep a copy of"))?;
-        let replaced = private::replace(&path, place.text().as_bytes(), &random.name()?)
+        let replaced = private::replace(&path, external.text().as_bytes(), &random.name()?)
             .map_err(fault("replace"));
         // Checked again, because a command that reads `vault.key` could provide the key until now.
-        if let Err(error) = replaced.and_then(|()| self.compare(place, ask)) {
+        if let Err(error) = replaced.and_then(|()| self.compare(external, ask)) {
             private::put(&old_file, &path).map_err(fault("restore"))?;
             // A second name of the file already in place survives being replaced.
             let _ = private::remove(&old_file);
@@ -58,13 +58,13 @@ impl Vault {
         Ok(())
     }
 
-    fn compare(&self, place: &ExternalKey, ask: RunProgram) -> Result<(), KeyError> {
-        if place.key(ask)? == self.master {
+    fn compare(&self, external: &ExternalKey, ask: RunProgram) -> Result<(), KeyError> {
+        if external.key(ask)? == self.master {
             return Ok(());
         }
-        let program = place.command.name().to_owned();
+        let program = external.command.name().to_owned();
         let source = KeyProgramError::AnotherKey { program, wanted: self.key_id() };
-        Err(KeyError::External { place: Box::new(place.clone()), source })
+        Err(KeyError::External { external: Box::new(external.clone()), source })
     }
 
     /// Writes the key into `vault.key`. The previous location keeps it.

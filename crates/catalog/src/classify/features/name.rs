@@ -80,12 +80,14 @@ pub(super) fn name(
     let words = &tool.name_words;
     let at = name_verb(words);
     let chosen = at.and_then(|at| words.get(at));
-    let said = at.and_then(|at| verb_at(words, at)).map(|v| v.act);
-    let act = match (at, said) {
-        (Some(at), Some(said)) if is_query(words, at, said) || is_noun(words, at, described) => {
+    let description_action = at.and_then(|at| verb_at(words, at)).map(|v| v.act);
+    let act = match (at, description_action) {
+        (Some(at), Some(description_action))
+            if is_query(words, at, description_action) || is_noun(words, at, described) =>
+        {
             Some(Action::Read)
         }
-        _ => said,
+        _ => description_action,
     };
     // A verb in another sense must not get the weight of its usual sense.
     let chosen_verb = chosen.filter(|w| verb(&w.base).map(|v| v.act) == act);

@@ -56,9 +56,9 @@ pub(super) fn shapes(tool: &ParsedTool, out: &mut Features) {
             groups.iter().filter_map(|group| top.iter().copied().find(|p| has(p, group))).collect();
         if found.len() == groups.len() && !(*shape == "code" && signs_in(tool)) {
             let names: Vec<&str> = found.iter().map(|p| p.name.as_str()).collect();
-            let place =
+            let location =
                 found.first().map_or(Location::Name, |p| Location::Parameter(p.path.clone()));
-            out.add(format!("shape={shape}"), place, &names.join(", "));
+            out.add(format!("shape={shape}"), location, &names.join(", "));
         }
     }
     if top.len() == 1 && top.first().is_some_and(|p| is_id(p)) {

@@ -26,8 +26,8 @@ pub(super) fn verify(args: &VerifyArgs, context: &Context, out: &mut Out) -> Res
     match verified {
         Ok(verified) => {
             let status = evidence.status(&verified);
-            if let LogStatus::Lost(words) = &status {
-                return lost(words, &verified, out);
+            if let LogStatus::Lost(message) = &status {
+                return lost(message, &verified, out);
             }
             let doubt = verified.alarms.iter().find(|alarm| alarm.is_open(checkpoint.as_ref()));
             if let Some(alarm) = doubt {
@@ -60,8 +60,8 @@ fn doubtful(alarm: &Alarm, log: &Verified, out: &mut Out) -> Result<Ending> {
         out.json(&json!({ "whole": false, "seal_broken": alarm, "log": log }))?;
     } else {
         let word = out.paint().bad("broken");
-        let (time, words) = (visible(&alarm.time), visible(&alarm.words));
-        out.line(format_args!("{word}: row {} of {time} says: {words}", alarm.seq))?;
+        let (time, message) = (visible(&alarm.time), visible(&alarm.words));
+        out.line(format_args!("{word}: row {} of {time} says: {message}", alarm.seq))?;
         out.line(format_args!("rows {} to {} are intact", log.first_seq, log.last_seq))?;
         out.say("do not trust the rows before it; to accept the log from here on, make a checkpoint (`tollgate audit checkpoint --out FILE`) and verify with it");
     }
@@ -69,12 +69,12 @@ fn doubtful(alarm: &Alarm, log: &Verified, out: &mut Out) -> Result<Ending> {
 }
 
 /// The chain is intact, but `gate.db` knows of rows that are not in it.
-fn lost(words: &str, log: &Verified, out: &mut Out) -> Result<Ending> {
+fn lost(message: &str, log: &Verified, out: &mut Out) -> Result<Ending> {
     if out.wants_json() {
-        out.json(&json!({ "whole": false, "lost": words, "log": log }))?;
+        out.json(&json!({ "whole": false, "lost": message, "log": log }))?;
     } else {
         let word = out.paint().bad("broken");
-        out.line(format_args!("{word}: {}", visible(words)))?;
+        out.line(format_args!("{word}: {}", visible(message)))?;
         out.say("restore `audit/` from a copy; the next command that writes a row continues this log and says so in the row");
     }
     Ok(Ending::No)
@@ -110,8 +110,8 @@ fn whole(
         ))?;
     }
     for alarm in &verified.alarms {
-        let (time, words) = (visible(&alarm.time), visible(&alarm.words));
-        out.line(format_args!("row {} of {time} says: {words}", alarm.seq))?;
+        let (time, message) = (visible(&alarm.time), visible(&alarm.words));
+        out.line(format_args!("row {} of {time} says: {message}", alarm.seq))?;
     }
     sealed(verified, status, out)?;
     match checkpoint {

@@ -168,7 +168,7 @@ fn write(path: &Path, text: &str) -> Result<()> {
     let shown = path.display();
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)
-            .with_context(|| format!("cannot make the folder of `{shown}`"))?;
+            .with_context(|| format!("cannot create the folder of `{shown}`"))?;
     }
     fs::write(path, text).with_context(|| format!("cannot write `{shown}`"))
 }

@@ -44,26 +44,15 @@ impl StoredServer {
     /// Passes the pages to `show`; they borrow from the parsed text.
     pub(super) fn pages<T>(&self, show: impl FnOnce(&Pages<'_>) -> Result<T>) -> Result<T> {
         let doc = Doc::read(self.tools.as_bytes(), &Bounds::ANSWER).map_err(|refusal| {
-            anyhow!("the tools of `{}` cannot be read: {}", self.name, refusal.words)
+            anyhow!("the tools of `{}` cannot be read: {}", self.name, refusal.message)
         })?;
         let tools: Vec<Value<'_>> = doc.root().items().collect();
         show(&Pages::new(self.about(), tools.into_iter()))
     }
 
     fn about(&self) -> About<'_> {
-        let Some(row) = &self.server else {
-            return About { name: &self.name, ..About::default() };
-        };
-        About {
-            name: &row.name,
-            title: &row.title,
-            description: &row.description,
-            version: &row.version,
-            website: &row.website,
-            repository: &row.repository,
-            updated: &row.updated,
-            source: &row.source,
-        }
+        let unknown = || About { name: &self.name, ..About::default() };
+        self.server.as_ref().map_or_else(unknown, ServerRow::about)
     }
 }
 

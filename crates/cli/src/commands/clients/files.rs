@@ -16,7 +16,7 @@ pub(super) fn replace(path: &Path, text: &[u8], mode: u32) -> Result<()> {
     let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     if let Some(folder) = real.parent() {
         fs::create_dir_all(folder)
-            .with_context(|| format!("cannot make the folder of `{shown}`"))?;
+            .with_context(|| format!("cannot create the folder of `{shown}`"))?;
     }
     let draft = sibling(&real, &format!(".tollgate-{}", std::process::id()));
     let written = write_new(&draft, text, mode).and_then(|()| {

@@ -116,7 +116,7 @@ fn grant(
         let grant = stores.grant(label)?;
         if grant.access(server).is_none() {
             bail!(
-                "grant `{label}` does not hold `{server}`\nhint: `tollgate grant policy {label} {server} POLICY`"
+                "grant `{label}` has no access to `{server}`\nhint: `tollgate grant policy {label} {server} POLICY`"
             );
         }
         // Its token is not stored, so the client starts the gate as a command.

@@ -170,7 +170,7 @@ fn unregister(undone: &[Record], journal: &Journal<'_>, stores: &Stores, out: &O
         let live = |g: &&store::registry::Grant| g.revoked_at_us.is_none();
         let holder = grants.iter().filter(live).find(|g| g.access(server).is_some());
         if let Some(holder) = holder {
-            out.say(format_args!("server `{server}` stays: grant `{}` holds it", holder.label));
+            out.say(format_args!("server `{server}` stays: grant `{}` uses it", holder.label));
             continue;
         }
         let _ = stores.registry.remove_server(server, stores.now_us());

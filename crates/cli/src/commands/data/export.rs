@@ -17,9 +17,9 @@ use crate::output::{Out, Progress, count};
 
 pub(crate) fn run(args: &DataExportArgs, context: &Context, out: &mut Out) -> Result<Ending> {
     let mirror = mirror(&args.service)?;
-    let shelf = mirror.export;
-    let plan = ExportJob::new(shelf, &args.kind, args.format.format().as_str())
-        .map_err(|fault| with_nearest(fault, shelf, args))?;
+    let exports = mirror.export;
+    let plan = ExportJob::new(exports, &args.kind, args.format.format().as_str())
+        .map_err(|fault| with_nearest(fault, exports, args))?;
     let now_us = context.clock.now().wall_us;
     let (_, records) = super::records(context)?;
     let offset_s = mirror.offset_s.and_then(|offset_s| offset_s(&records));
@@ -80,10 +80,10 @@ fn days(text: Option<&str>, option: &str, here: Here) -> Result<Option<when::Spa
 /// For an unknown kind: suggests the most similar one.
 fn with_nearest(
     fault: ExportError,
-    shelf: &'static ServiceExports,
+    exports: &'static ServiceExports,
     args: &DataExportArgs,
 ) -> anyhow::Error {
-    match store::export::nearest_kind(shelf, &args.kind) {
+    match store::export::nearest_kind(exports, &args.kind) {
         Some(near) if near != args.kind => {
             anyhow!("{fault}\nhint: did you mean `tollgate export {} {near}`?", args.service)
         }
@@ -107,8 +107,8 @@ fn with_hint(fault: ExportError, service: &str) -> anyhow::Error {
 /// An export is an action of the owner and has an audit row.
 fn note(args: &DataExportArgs, done: &ExportResult, context: &Context) -> Result<()> {
     let records: u64 = done.files.iter().map(|file| file.records).sum();
-    let words = format!("{} as {}, {records} records", done.kind, done.format.as_str());
-    context.open()?.note("export", &args.service, &words)
+    let message = format!("{} as {}, {records} records", done.kind, done.format.as_str());
+    context.open()?.note("export", &args.service, &message)
 }
 
 fn report(args: &DataExportArgs, done: &ExportResult, out: &mut Out) -> Result<()> {

@@ -70,7 +70,9 @@ pub(crate) fn run(args: &PurgeArgs, context: &Context, out: &mut Out) -> Result<
 /// A key in the keyring is not deleted: a copy of this home may need it.
 fn in_the_keyring(home: &Home) -> Option<KeyId> {
     match KeyFile::of(home) {
-        Ok(Some(KeyFile::External(place))) if place.keeper == KeyStore::Keyring => Some(place.key),
+        Ok(Some(KeyFile::External(external))) if external.keeper == KeyStore::Keyring => {
+            Some(external.key)
+        }
         _ => None,
     }
 }

@@ -19,23 +19,23 @@ const CELL_COLUMNS_MAX: usize = 60;
 
 pub(crate) fn run(args: &SqlArgs, context: &Context, out: &mut Out) -> Result<Ending> {
     let (_, records) = super::records(context)?;
-    let Some(question) = args.question.as_deref().filter(|_| !args.views) else {
+    let Some(sql) = args.sql.as_deref().filter(|_| !args.views) else {
         return views(&records, out);
     };
-    let question = query_text(question)?;
+    let sql = query_text(sql)?;
     if out.wants_json() {
-        as_json(&records, &question, args.limit, out)?;
+        as_json(&records, &sql, args.limit, out)?;
     } else if args.csv {
-        as_csv(&records, &question, args.limit, out)?;
+        as_csv(&records, &sql, args.limit, out)?;
     } else {
-        as_table(&records, &question, args.limit.unwrap_or(ROWS_SHOWN), out)?;
+        as_table(&records, &sql, args.limit.unwrap_or(ROWS_SHOWN), out)?;
     }
     Ok(Ending::Yes)
 }
 
-fn query_text(question: &str) -> Result<String> {
-    if question != "-" {
-        return Ok(question.to_owned());
+fn query_text(sql: &str) -> Result<String> {
+    if sql != "-" {
+        return Ok(sql.to_owned());
     }
     let mut text = String::new();
     io::stdin().read_to_string(&mut text).context("cannot read the query from standard input")?;
@@ -89,31 +89,31 @@ impl From<QueryError> for anyhow::Error {
 /// Runs the query and passes on at most `limit` rows; 0 means all. Returns whether there were more.
 fn query(
     records: &Records,
-    question: &str,
+    sql: &str,
     limit: usize,
     mut take: impl FnMut(QueryOutput<'_>) -> Result<()>,
 ) -> Result<bool> {
     let mut rows = 0;
     let mut has_more = false;
-    records.sql(question, |told| {
-        if matches!(told, QueryOutput::Row(_)) {
+    records.sql(sql, |output| {
+        if matches!(output, QueryOutput::Row(_)) {
             if limit > 0 && rows == limit {
                 has_more = true;
                 return Ok(ControlFlow::Break(()));
             }
             rows += 1;
         }
-        take(told)?;
+        take(output)?;
         Ok::<_, QueryError>(ControlFlow::Continue(()))
     })?;
     Ok(has_more)
 }
 
-fn as_json(records: &Records, question: &str, limit: Option<usize>, out: &mut Out) -> Result<()> {
+fn as_json(records: &Records, sql: &str, limit: Option<usize>, out: &mut Out) -> Result<()> {
     let mut names = Vec::new();
     let mut rows = 0;
-    query(records, question, limit.unwrap_or(0), |told| {
-        match told {
+    query(records, sql, limit.unwrap_or(0), |output| {
+        match output {
             QueryOutput::Columns(columns) => names = columns.to_vec(),
             QueryOutput::Row(cells) => {
                 let members = names.iter().cloned().zip(cells.iter().map(value));
@@ -143,9 +143,9 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-fn as_csv(records: &Records, question: &str, limit: Option<usize>, out: &mut Out) -> Result<()> {
-    query(records, question, limit.unwrap_or(0), |told| {
-        let cells: Vec<String> = match told {
+fn as_csv(records: &Records, sql: &str, limit: Option<usize>, out: &mut Out) -> Result<()> {
+    query(records, sql, limit.unwrap_or(0), |output| {
+        let cells: Vec<String> = match output {
             QueryOutput::Columns(columns) => columns.to_vec(),
             QueryOutput::Row(cells) => cells.iter().map(text).collect(),
         };
@@ -174,10 +174,10 @@ fn quoted(cell: &str) -> String {
     }
 }
 
-fn as_table(records: &Records, question: &str, limit: usize, out: &mut Out) -> Result<()> {
+fn as_table(records: &Records, sql: &str, limit: usize, out: &mut Out) -> Result<()> {
     let mut table = Table::untrusted(&[]);
-    let has_more = query(records, question, limit, |told| {
-        match told {
+    let has_more = query(records, sql, limit, |output| {
+        match output {
             QueryOutput::Columns(columns) => {
                 let columns: Vec<String> = columns.iter().map(|name| shown(name)).collect();
                 table = Table::untrusted(&columns);

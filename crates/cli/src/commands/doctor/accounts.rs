@@ -33,8 +33,8 @@ fn login(status: &AccountStatus, stores: &Stores, findings: &mut Vec<Finding>) {
     match &status.account {
         Ok(Some(facts)) => findings.push(login_finding(name, facts, stores.now_us())),
         Ok(None) => {}
-        Err(words) => {
-            findings.push(Finding::from_error("accounts", &anyhow::anyhow!(words.clone())));
+        Err(message) => {
+            findings.push(Finding::from_error("accounts", &anyhow::anyhow!(message.clone())));
         }
     }
 }
@@ -42,17 +42,17 @@ fn login(status: &AccountStatus, stores: &Stores, findings: &mut Vec<Finding>) {
 fn login_finding(name: &str, facts: &AccountSummary, now_us: i64) -> Finding {
     const ABOUT: &str = "accounts";
     let connect = format!("`tollgate connect {name}`");
-    if let AccountState::Dead { since_us, words } = &facts.state {
+    if let AccountState::Dead { since_us, message } = &facts.state {
         let since = moment::local(*since_us);
-        let words = format!("`{name}`: the login ended at {since}: {words}");
-        return Finding::wrong(ABOUT, words, connect);
+        let message = format!("`{name}`: the login ended at {since}: {message}");
+        return Finding::wrong(ABOUT, message, connect);
     }
     let cut_short = facts.refreshing_us.is_some_and(|at| now_us - at > REFRESHING_US_MAX);
     if cut_short {
-        let words = format!("`{name}`: a refresh of its token was interrupted");
+        let message = format!("`{name}`: a refresh of its token was interrupted");
         return Finding::careful(
             ABOUT,
-            words,
+            message,
             format!("`tollgate sync {name}`; if it fails, {connect}"),
         );
     }
@@ -93,8 +93,8 @@ fn mirror(status: &AccountStatus, stores: &Stores, findings: &mut Vec<Finding>) 
             let last = LastSync { failed, ..last.clone() };
             findings.push(sync_finding(name, &last, minutes, stores.now_us()));
         }
-        Err(words) => {
-            findings.push(Finding::from_error("mirror", &anyhow::anyhow!(words.clone())));
+        Err(message) => {
+            findings.push(Finding::from_error("mirror", &anyhow::anyhow!(message.clone())));
         }
     }
 }
@@ -103,19 +103,19 @@ fn sync_finding(name: &str, last: &LastSync, minutes: u64, now_us: i64) -> Findi
     const ABOUT: &str = "mirror";
     let sync = format!("`tollgate sync {name}`");
     if !last.failed.is_empty() {
-        let words = format!("`{name}`: the last sync failed: {}", last.failed.join("; "));
-        return Finding::careful(ABOUT, words, sync);
+        let message = format!("`{name}`: the last sync failed: {}", last.failed.join("; "));
+        return Finding::careful(ABOUT, message, sync);
     }
     let Some(good_us) = last.good_us else {
         return Finding::careful(ABOUT, format!("`{name}` was never synced"), sync);
     };
     let interval_us = i64::try_from(minutes).unwrap_or(i64::MAX).saturating_mul(MINUTE_US);
     let old_us = interval_us.saturating_mul(INTERVALS_MISSED).max(DAY_US);
-    let words = format!("`{name}`: synced {}", moment::ago(good_us, now_us));
+    let message = format!("`{name}`: synced {}", moment::ago(good_us, now_us));
     if now_us.saturating_sub(good_us) > old_us {
-        Finding::careful(ABOUT, words, format!("{sync}, or keep `tollgate up` running"))
+        Finding::careful(ABOUT, message, format!("{sync}, or keep `tollgate up` running"))
     } else {
-        Finding::good(ABOUT, words)
+        Finding::good(ABOUT, message)
     }
 }
 
@@ -131,10 +131,10 @@ fn records(stores: &Stores, findings: &mut Vec<Finding>) {
         if doubtful > 0 {
             let name = mirror.service;
             let records = count(usize::try_from(doubtful).unwrap_or(usize::MAX), "record");
-            let words =
+            let message =
                 format!("`{name}`: {records} with impossible times, which belong to no day");
-            let mend = format!("`tollgate sync {name} --full` reads them again");
-            findings.push(Finding::careful("mirror", words, mend));
+            let fix = format!("`tollgate sync {name} --full` reads them again");
+            findings.push(Finding::careful("mirror", message, fix));
         }
     }
 }
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn a_login_is_wrong_only_if_it_cannot_be_used_or_renewed() {
         let (before, after) = (NOW_US - 1, NOW_US + 1);
-        let dead = AccountState::Dead { since_us: 0, words: "consent withdrawn".to_owned() };
+        let dead = AccountState::Dead { since_us: 0, message: "consent withdrawn".to_owned() };
         for (facts, health) in [
             (facts(&["access", "refresh"], after), Health::Good),
             (facts(&["access", "refresh"], before), Health::Good),
@@ -178,8 +178,8 @@ mod tests {
             ),
         ] {
             let finding = login_finding("whoop", &facts, NOW_US);
-            assert_eq!(finding.health, health, "{}", finding.words);
-            let mends = finding.mend.is_some_and(|mend| mend.contains("tollgate connect whoop"));
+            assert_eq!(finding.health, health, "{}", finding.message);
+            let mends = finding.fix.is_some_and(|fix| fix.contains("tollgate connect whoop"));
             assert_eq!(mends, health != Health::Good);
         }
     }

@@ -33,15 +33,15 @@ pub(super) fn settings(context: &Context, findings: &mut Vec<Finding>) {
     let note = |file: &Path| files.borrow_mut().push(file.to_owned());
     let loaded = crate::context::load_settings_noting(&path, &note);
     for file in files.into_inner().iter().filter(|file| store::files::is_writable_by_all(file)) {
-        let words = format!("anyone on this machine can change `{}`", file.display());
-        findings.push(Finding::careful("settings", words, format!("`chmod o-w {}`", word(file))));
+        let message = format!("anyone on this machine can change `{}`", file.display());
+        findings.push(Finding::careful("settings", message, format!("`chmod o-w {}`", word(file))));
     }
     match loaded {
         Ok(settings) => {
             let shown = path.display();
             findings.push(if is_empty(&path) {
-                let words = format!("`{shown}` is empty; was it truncated?");
-                Finding::careful("settings", words, EMPTY_HINT)
+                let message = format!("`{shown}` is empty; was it truncated?");
+                Finding::careful("settings", message, EMPTY_HINT)
             } else {
                 Finding::good("settings", format!("`{shown}` is valid"))
             });
@@ -54,14 +54,15 @@ pub(super) fn settings(context: &Context, findings: &mut Vec<Finding>) {
 /// One finding for each problem in the file.
 fn settings_problems(path: &Path, error: &anyhow::Error) -> Vec<Finding> {
     let Some(wrong) = error.chain().find_map(|cause| cause.downcast_ref::<SettingsError>()) else {
-        let mend = format!("make `{}` a readable text file, or move it away", path.display());
-        return vec![Finding::from_error("settings", error).or_mend(mend)];
+        let fix = format!("make `{}` a readable text file, or move it away", path.display());
+        return vec![Finding::from_error("settings", error).or_fix(fix)];
     };
     let edit = |line: usize| format!("fix line {line} of `{}`", path.display());
     let finding = |problem: &Problem| {
-        let words = format!("line {}, column {}: {}", problem.line, problem.column, problem.words);
+        let message =
+            format!("line {}, column {}: {}", problem.line, problem.column, problem.message);
         let hint = problem.hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default();
-        Finding::wrong("settings", words, format!("{}{hint}", edit(problem.line)))
+        Finding::wrong("settings", message, format!("{}{hint}", edit(problem.line)))
     };
     wrong.problems.iter().map(finding).collect()
 }
@@ -79,9 +80,9 @@ fn tls(
     let key_file = folder.join(&tls.key_file);
     if let Some(mode) = open_to_others(&key_file) {
         let shown = key_file.display();
-        let words = format!("others can access the key `{shown}` (mode {mode:04o})");
-        let mend = format!("`chmod go= {}`", word(&key_file));
-        findings.push(Finding::careful("settings", words, mend));
+        let message = format!("others can access the key `{shown}` (mode {mode:04o})");
+        let fix = format!("`chmod go= {}`", word(&key_file));
+        findings.push(Finding::careful("settings", message, fix));
     }
     match Tls::from_files(&cert_file, &key_file) {
         Ok(_) => findings.extend(certificate(&cert_file, now_us)),
@@ -93,22 +94,22 @@ fn tls(
 /// needs attention, unless its lifetime is so short that it is not due for renewal.
 fn certificate(cert_file: &Path, now_us: i64) -> Option<Finding> {
     const SOON_US: i64 = 14 * 86_400_000_000;
-    const MEND: &str = "renew it; a running gate loads the new file itself";
+    const FIX: &str = "renew it; a running gate loads the new file itself";
     let Validity { from, until } = Validity::of_file(cert_file)?;
     let at_us = |text: &str| moment::parse_moment(text, now_us).ok();
     let (from_us, until_us) = (at_us(&from)?, at_us(&until)?);
     let shown = cert_file.display();
     let left_us = until_us - now_us;
     Some(if left_us <= 0 {
-        Finding::wrong("settings", format!("the certificate in `{shown}` expired at {until}"), MEND)
+        Finding::wrong("settings", format!("the certificate in `{shown}` expired at {until}"), FIX)
     } else if from_us > now_us {
-        let words = format!("the certificate in `{shown}` is valid only from {from} on");
-        Finding::wrong("settings", words, "check the clock, or use the previous one until then")
+        let message = format!("the certificate in `{shown}` is valid only from {from} on");
+        Finding::wrong("settings", message, "check the clock, or use the previous one until then")
     } else if left_us < SOON_US && left_us < (until_us - from_us) / 3 {
         Finding::careful(
             "settings",
             format!("the certificate in `{shown}` expires at {until}"),
-            MEND,
+            FIX,
         )
     } else {
         Finding::good("settings", format!("the certificate in `{shown}` is valid until {until}"))
@@ -122,8 +123,8 @@ pub(super) fn missing_home(home: &Path) -> Finding {
     let (shown, near_shown) = (home.display(), near.display());
     let elsewhere = "`--home DIR` or `TOLLGATE_HOME` names another folder";
     if !near.is_dir() {
-        let words = format!("`{shown}` cannot be created: `{near_shown}` is not a folder");
-        return Finding::wrong("home", words, elsewhere);
+        let message = format!("`{shown}` cannot be created: `{near_shown}` is not a folder");
+        return Finding::wrong("home", message, elsewhere);
     }
     match access(near, Access::WRITE_OK | Access::EXEC_OK) {
         Ok(()) => Finding::good(
@@ -131,8 +132,8 @@ pub(super) fn missing_home(home: &Path) -> Finding {
             format!("`{shown}` does not exist yet; the first command creates it"),
         ),
         Err(e) => {
-            let words = format!("`{shown}` cannot be created in `{near_shown}`: {e}");
-            Finding::wrong("home", words, elsewhere)
+            let message = format!("`{shown}` cannot be created in `{near_shown}`: {e}");
+            Finding::wrong("home", message, elsewhere)
         }
     }
 }
@@ -154,14 +155,14 @@ fn check_modes(path: &Path, depth: usize, findings: &mut Vec<Finding>) {
     let shown = path.display();
     let mode = found.mode() & 0o777;
     if found.is_symlink() {
-        let words = format!("`{shown}` is a symbolic link, which someone could point elsewhere");
-        return findings.push(Finding::wrong("modes", words, instead_of_link(path, depth)));
+        let message = format!("`{shown}` is a symbolic link, which someone could point elsewhere");
+        return findings.push(Finding::wrong("modes", message, instead_of_link(path, depth)));
     }
     if found.uid() != rustix::process::geteuid().as_raw() {
-        let words = format!("`{shown}` belongs to user {}", found.uid());
+        let message = format!("`{shown}` belongs to user {}", found.uid());
         return findings.push(Finding::wrong(
             "modes",
-            words,
+            message,
             format!("`sudo chown -R $(id -u) {}`", word(path)),
         ));
     }
@@ -170,9 +171,9 @@ fn check_modes(path: &Path, depth: usize, findings: &mut Vec<Finding>) {
     }
     if mode & 0o077 != 0 {
         let right = if found.is_dir() { "700" } else { "600" };
-        let words = format!("others can access `{shown}` (mode {mode:04o})");
-        let mend = format!("`chmod {right} {}`", word(path));
-        findings.push(Finding::wrong("modes", words, mend));
+        let message = format!("others can access `{shown}` (mode {mode:04o})");
+        let fix = format!("`chmod {right} {}`", word(path));
+        findings.push(Finding::wrong("modes", message, fix));
     }
     findings.extend(not_writable(path, &found));
     if found.is_dir() && depth < DEPTH_MAX {
@@ -197,7 +198,7 @@ fn instead_of_link(path: &Path, depth: usize) -> String {
 /// A folder where a file belongs, or the other way round.
 fn misplaced(path: &Path, found: &fs::Metadata, depth: usize) -> Option<Finding> {
     let name = path.file_name()?.to_string_lossy();
-    let (is_wrong, words) = match (depth, &*name) {
+    let (is_wrong, message) = match (depth, &*name) {
         (1, "gate.db" | "data.db" | "vault.key") => (!found.is_file(), "is not a file"),
         (1, "audit" | "accounts" | "logins" | "exports" | "logs" | "backups" | "running") => {
             (!found.is_dir(), "is not a folder")
@@ -209,8 +210,8 @@ fn misplaced(path: &Path, found: &fs::Metadata, depth: usize) -> Option<Finding>
     };
     let shown = path.display();
     let (from, to) = (word(path), word(format!("{shown}.old")));
-    let mend = format!("`mv {from} {to}`, then restore what belongs there, if you have it");
-    is_wrong.then(|| Finding::wrong("home", format!("`{shown}` {words}"), mend))
+    let fix = format!("`mv {from} {to}`, then restore what belongs there, if you have it");
+    is_wrong.then(|| Finding::wrong("home", format!("`{shown}` {message}"), fix))
 }
 
 /// Files that a gate cannot write but must. The key is only read, and old parts of the log are only removed.
@@ -225,13 +226,13 @@ fn not_writable(path: &Path, found: &fs::Metadata) -> Option<Finding> {
     };
     let error = access(path, wanted).err()?;
     let shown = path.display();
-    let words = format!("`{shown}` cannot be written: {error}");
-    let mend = if error == Errno::ROFS {
+    let message = format!("`{shown}` cannot be written: {error}");
+    let fix = if error == Errno::ROFS {
         format!("`findmnt -T {}` shows what is mounted read-only there", word(path))
     } else {
         format!("`chmod u+{bits} {}`", word(path))
     };
-    Some(Finding::wrong("modes", words, mend))
+    Some(Finding::wrong("modes", message, fix))
 }
 
 fn is_ours(name: &str) -> bool {
@@ -269,8 +270,8 @@ pub(super) fn stores(context: &Context, findings: &mut Vec<Finding>) -> Option<S
         findings.push(database(&e.into(), context));
         return None;
     }
-    let words = "`gate.db` is intact, and the vault key is the one it was created with";
-    findings.push(Finding::good("database", words));
+    let message = "`gate.db` is intact, and the vault key is the one it was created with";
+    findings.push(Finding::good("database", message));
     key(&stores, findings);
     Some(stores)
 }
@@ -290,9 +291,9 @@ fn key(stores: &Stores, findings: &mut Vec<Finding>) {
 
 fn clear_copy(copy: &Path) -> Finding {
     let shown = copy.display();
-    let words = format!("`{shown}` holds a vault key in clear");
-    let mend = format!("keep it elsewhere if you need it, then `rm {}`", word(copy));
-    Finding::careful("key", words, mend)
+    let message = format!("`{shown}` holds a vault key in clear");
+    let fix = format!("keep it elsewhere if you need it, then `rm {}`", word(copy));
+    Finding::careful("key", message, fix)
 }
 
 fn database(error: &anyhow::Error, context: &Context) -> Finding {
@@ -300,11 +301,11 @@ fn database(error: &anyhow::Error, context: &Context) -> Finding {
     let finding = Finding::from_error(about, error);
     match (error.downcast_ref(), context.home_path()) {
         (Some(RegistryError::Corrupt(_)), Ok(home)) => {
-            Finding { mend: Some(restore_hint(&home)), ..finding }
+            Finding { fix: Some(restore_hint(&home)), ..finding }
         }
         (_, Ok(home)) => {
             let shown = word(home);
-            finding.or_mend(format!("`ls -la {shown}` and `dmesg` show what is wrong with it"))
+            finding.or_fix(format!("`ls -la {shown}` and `dmesg` show what is wrong with it"))
         }
         _ => finding,
     }
@@ -314,12 +315,12 @@ fn database(error: &anyhow::Error, context: &Context) -> Finding {
 fn database_gone(home: &Path) -> Option<Finding> {
     let was_used = home.join("vault.key").exists() || size(&home.join("audit")) > 0;
     let what = database_missing(home).filter(|_| was_used)?;
-    let words = format!("`gate.db` is {what}: all servers, policies and grants are lost");
-    let mend = match newest_copy(home) {
+    let message = format!("`gate.db` is {what}: all servers, policies and grants are lost");
+    let fix = match newest_copy(home) {
         Some(copy) => copy_back(home, &copy),
         None => "restore your own copy; any other command creates an empty one".to_owned(),
     };
-    Some(Finding::wrong("database", words, mend))
+    Some(Finding::wrong("database", message, fix))
 }
 
 /// How to get an intact `gate.db`: the newest copy, which an upgrade made, or a new one.
@@ -367,13 +368,13 @@ pub(super) fn audit(stores: &Stores, thorough: bool, findings: &mut Vec<Finding>
     let bytes = size(&folder);
     let known = stores.registry.remembered_log().ok().flatten();
     if let Some(known) = known.as_ref().filter(|_| bytes == 0) {
-        let words = format!(
+        let message = format!(
             "the audit log, which had {} rows at {}, is gone",
             known.seq,
             visible(&known.time)
         );
         // Opening it would create a new one.
-        return findings.push(Finding::wrong("audit", words, RESTORE));
+        return findings.push(Finding::wrong("audit", message, RESTORE));
     }
     // Verified before it is opened for writing, which would truncate the incomplete end that a crash left.
     let is_read = bytes > 0 && (thorough || bytes <= VERIFIED_BYTES_MAX);
@@ -386,8 +387,8 @@ pub(super) fn audit(stores: &Stores, thorough: bool, findings: &mut Vec<Finding>
                 .push(Finding::good("audit", format!("open for writing after row {}", last.seq)));
         }
         Err(e) => {
-            let mend = format!("`ls -la {}` and `dmesg` show what is wrong", word(&folder));
-            findings.push(Finding::from_error("audit", &e).or_mend(mend));
+            let fix = format!("`ls -la {}` and `dmesg` show what is wrong", word(&folder));
+            findings.push(Finding::from_error("audit", &e).or_fix(fix));
         }
     }
 }
@@ -396,7 +397,7 @@ pub(super) fn audit(stores: &Stores, thorough: bool, findings: &mut Vec<Finding>
 const RESTORE: &str = "restore `audit/` from a copy; otherwise the next `tollgate up` continues this log and says so in a row";
 
 fn verified(stores: &Stores, findings: &mut Vec<Finding>) -> bool {
-    const MEND: &str = "`tollgate audit verify`; restore the file from a copy, or keep it as evidence and start a new chain by moving the folder away";
+    const FIX: &str = "`tollgate audit verify`; restore the file from a copy, or keep it as evidence and start a new chain by moving the folder away";
     let folder = stores.home.audit();
     let checked = Reader::open(&folder).map_err(VerifyError::from).and_then(|log| {
         let mut evidence = LogEvidence::with(stores.home.path(), stores.registry.vault(), &log);
@@ -404,31 +405,31 @@ fn verified(stores: &Stores, findings: &mut Vec<Finding>) -> bool {
         Ok((evidence.status(&verified), verified))
     });
     match checked {
-        Ok((LogStatus::Lost(words), _)) => {
-            findings.push(Finding::wrong("audit", words, RESTORE));
+        Ok((LogStatus::Lost(message), _)) => {
+            findings.push(Finding::wrong("audit", message, RESTORE));
             false
         }
         Ok((_, log)) => {
-            let words =
+            let message =
                 format!("the chain is intact from row {} to {}", log.first_seq, log.last_seq);
             let doubt = log.alarms.iter().find(|alarm| alarm.is_open(None));
             findings.push(match doubt {
                 Some(alarm) => {
-                    let words = format!("{words}; row {} says: {}", alarm.seq, alarm.words);
-                    Finding::wrong("audit", words, "`tollgate audit verify`")
+                    let message = format!("{message}; row {} says: {}", alarm.seq, alarm.words);
+                    Finding::wrong("audit", message, "`tollgate audit verify`")
                 }
-                None => Finding::good("audit", words),
+                None => Finding::good("audit", message),
             });
             true
         }
         Err(VerifyError::Found(finding)) => {
-            let words = format!("the log is not as it was written: {finding}");
-            findings.push(Finding::wrong("audit", words, MEND));
+            let message = format!("the log is not as it was written: {finding}");
+            findings.push(Finding::wrong("audit", message, FIX));
             false
         }
         Err(error) => {
-            let mend = format!("`ls -la {}` and `dmesg` show what is wrong", word(&folder));
-            findings.push(Finding::from_error("audit", &error.into()).or_mend(mend));
+            let fix = format!("`ls -la {}` and `dmesg` show what is wrong", word(&folder));
+            findings.push(Finding::from_error("audit", &error.into()).or_fix(fix));
             false
         }
     }

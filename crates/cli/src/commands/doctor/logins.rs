@@ -39,17 +39,17 @@ pub(super) fn logins(stores: &Stores, findings: &mut Vec<Finding>) {
 
 fn finding(facts: &LoginFacts, label: Option<&str>, now_us: i64) -> Finding {
     let whose = label.map(|label| format!(" (grant `{label}`)")).unwrap_or_default();
-    let words = format!("`{}`{whose}: {}", facts.server, text::line(facts, now_us));
+    let message = format!("`{}`{whose}: {}", facts.server, text::line(facts, now_us));
     let interrupted =
         facts.refreshing_us.is_some_and(|at| now_us.saturating_sub(at) > REFRESHING_US_MAX);
     match text::next_step(facts, label) {
-        Some(next) if facts.is_signed_in() => Finding::careful(ABOUT, words, next),
-        Some(next) => Finding::wrong(ABOUT, words, next),
+        Some(next) if facts.is_signed_in() => Finding::careful(ABOUT, message, next),
+        Some(next) => Finding::wrong(ABOUT, message, next),
         None if interrupted => Finding::careful(
             ABOUT,
-            format!("{words}; a refresh was interrupted"),
+            format!("{message}; a refresh was interrupted"),
             format!("if its calls fail: `tollgate server sign-in {}`", facts.server),
         ),
-        None => Finding::good(ABOUT, words),
+        None => Finding::good(ABOUT, message),
     }
 }

@@ -23,8 +23,8 @@ const BEHIND_US_MAX: i64 = 60 * 1_000_000;
 pub(super) fn clock(context: &Context, findings: &mut Vec<Finding>) {
     let now_us = context.clock.now().wall_us;
     if !SANE_US.contains(&now_us) {
-        let words = format!("the clock says {}", moment::utc(now_us));
-        findings.push(Finding::wrong("clock", words, "`sudo timedatectl set-ntp true`"));
+        let message = format!("the clock says {}", moment::utc(now_us));
+        findings.push(Finding::wrong("clock", message, "`sudo timedatectl set-ntp true`"));
         return;
     }
     if context.clock.boot_id().is_none() {
@@ -43,23 +43,23 @@ pub(super) fn noted_time(stores: &Stores, findings: &mut Vec<Finding>) {
     let now_us = stores.now_us();
     let Ok(latest_us) = stores.registry.note_time(now_us) else { return };
     if latest_us.saturating_sub(now_us) > BEHIND_US_MAX {
-        let words = format!(
+        let message = format!(
             "the clock is {} behind the latest time this home has seen",
             moment::span(moment::seconds_between(now_us, latest_us))
         );
-        findings.push(Finding::wrong("clock", words, "`sudo timedatectl set-ntp true`"));
+        findings.push(Finding::wrong("clock", message, "`sudo timedatectl set-ntp true`"));
     }
 }
 
 pub(super) fn disk(home: &Path, findings: &mut Vec<Finding>) {
     let Ok(found) = rustix::fs::statvfs(home) else { return };
     let free = found.f_bavail.saturating_mul(found.f_frsize);
-    let words = format!("{} MiB free", free / MIB);
-    let mend = || format!("free some space: `df -h {}`", word(home));
+    let message = format!("{} MiB free", free / MIB);
+    let fix = || format!("free some space: `df -h {}`", word(home));
     findings.push(match free {
-        0..DISK_BYTES_MIN => Finding::wrong("disk", words, mend()),
-        DISK_BYTES_MIN..DISK_BYTES_LOW => Finding::careful("disk", words, mend()),
-        _ => Finding::good("disk", words),
+        0..DISK_BYTES_MIN => Finding::wrong("disk", message, fix()),
+        DISK_BYTES_MIN..DISK_BYTES_LOW => Finding::careful("disk", message, fix()),
+        _ => Finding::good("disk", message),
     });
 }
 
@@ -79,8 +79,8 @@ pub(super) fn port(context: &Context, home: &Path, findings: &mut Vec<Finding>) 
 
 fn port_taken(settings: &Settings, error: &std::io::Error) -> Finding {
     let port = settings.listen.port();
-    let words = format!("cannot listen on {}: {error}", settings.listen);
-    let mend = match error.kind() {
+    let message = format!("cannot listen on {}: {error}", settings.listen);
+    let fix = match error.kind() {
         std::io::ErrorKind::AddrInUse => {
             format!(
                 "`ss -ltnp 'sport = :{port}'` shows which process uses it; or `tollgate up --listen 127.0.0.1:PORT`"
@@ -92,7 +92,7 @@ fn port_taken(settings: &Settings, error: &std::io::Error) -> Finding {
         }
         _ => "set `listen` in tollgate.toml to an address of this machine".to_owned(),
     };
-    Finding::wrong("port", words, mend)
+    Finding::wrong("port", message, fix)
 }
 
 pub(super) fn open_files(context: &Context, findings: &mut Vec<Finding>) {
@@ -104,7 +104,7 @@ pub(super) fn open_files(context: &Context, findings: &mut Vec<Finding>) {
             format!(
                 "the limit on open files allows {possible} connections, {wanted} are configured"
             ),
-            open_files::mend(possible, wanted),
+            open_files::fix(possible, wanted),
         )),
         _ => findings.push(Finding::good("files", "enough open files allowed".to_owned())),
     }

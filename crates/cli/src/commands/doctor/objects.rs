@@ -69,7 +69,7 @@ pub(super) fn grants(stores: &Stores, findings: &mut Vec<Finding>) {
                     "`{}` has no policy on `{}`: every call is denied",
                     grant.label, access.server
                 ),
-                policy_mend(grant, &access.server),
+                policy_fix(grant, &access.server),
             ));
         }
     }
@@ -77,7 +77,7 @@ pub(super) fn grants(stores: &Stores, findings: &mut Vec<Finding>) {
 }
 
 /// A grant in the settings file is changed there.
-fn policy_mend(grant: &Grant, server: &str) -> String {
+fn policy_fix(grant: &Grant, server: &str) -> String {
     let label = &grant.label;
     match grant.origin {
         Origin::Registry => format!("`tollgate grant policy {label} {server} POLICY`"),
@@ -109,8 +109,8 @@ pub(super) fn servers(
         findings.push(reachable(server, failed, &path, stores, context, thorough));
         pins(server, stores, findings);
         if let Some(advice) = masking::advice(&server.name, &server.target) {
-            let (words, mend) = advice.split_once("\nhint: ").unwrap_or((&advice, ""));
-            findings.push(Finding::careful("servers", words, mend));
+            let (message, fix) = advice.split_once("\nhint: ").unwrap_or((&advice, ""));
+            findings.push(Finding::careful("servers", message, fix));
         }
     }
 }
@@ -139,12 +139,12 @@ fn pins(server: &Server, stores: &Stores, findings: &mut Vec<Finding>) {
     if open > 0 {
         let differ = if open == 1 { "differs" } else { "differ" };
         let tools = count(open, "tool");
-        let words = format!("`{}`: {tools} {differ} from what you accepted", server.name);
-        let mend = format!(
+        let message = format!("`{}`: {tools} {differ} from what you accepted", server.name);
+        let fix = format!(
             "`tollgate server pins {0}`, then `tollgate server pins {0} --accept`",
             server.name
         );
-        findings.push(Finding::careful("servers", words, mend));
+        findings.push(Finding::careful("servers", message, fix));
     }
 }
 
@@ -179,16 +179,16 @@ fn reachable(
         Ok(target) => target,
         Err(e) => return Finding::from_error("servers", &anyhow::Error::new(e)),
     };
-    if let Err((words, mend)) = check_target(server, &target, path) {
+    if let Err((message, fix)) = check_target(server, &target, path) {
         if matches!(target, Target::Url { .. }) && is_stopped_demo(stores) {
-            let words = format!("`{name}`: {words}; the demo of this home is not running");
-            return Finding::careful("servers", words, "`tollgate up --demo` starts it");
+            let message = format!("`{name}`: {message}; the demo of this home is not running");
+            return Finding::careful("servers", message, "`tollgate up --demo` starts it");
         }
-        return Finding::wrong("servers", format!("`{name}`: {words}"), mend);
+        return Finding::wrong("servers", format!("`{name}`: {message}"), fix);
     }
     let does_not_answer = |e: anyhow::Error| {
         let e = e.context(format!("`{name}` does not answer as an MCP server"));
-        Finding::from_error("servers", &e).or_mend(by_hand(&target))
+        Finding::from_error("servers", &e).or_fix(by_hand(&target))
     };
     match failed {
         Some(NotStarted::Failed(error)) => return does_not_answer(error),
@@ -220,8 +220,8 @@ fn is_stopped_demo(stores: &Stores) -> bool {
 fn by_hand(target: &Target) -> String {
     match target {
         Target::Command { argv, .. } => {
-            let words: Vec<String> = masking::shown_words(argv).iter().map(word).collect();
-            format!("start it by hand and see what is missing: `{}`", words.join(" "))
+            let message: Vec<String> = masking::shown_argv(argv).iter().map(word).collect();
+            format!("start it by hand and see what is missing: `{}`", message.join(" "))
         }
         _ => "check the log of that server".to_owned(),
     }
@@ -245,18 +245,18 @@ fn check_target(server: &Server, target: &Target, path: &GatePath) -> Result<(),
                 EnvValue::Hidden(_) => None,
             });
             if let Some(folder) = cwd.as_ref().filter(|folder| !folder.is_dir()) {
-                let words = format!("its folder `{}` is not there", folder.display());
-                return Err((words, format!("`mkdir -p {}`", word(folder))));
+                let message = format!("its folder `{}` is not there", folder.display());
+                return Err((message, format!("`mkdir -p {}`", word(folder))));
             }
             let text = OsStr::new(own.unwrap_or(&path.text));
             if find_in(program, cwd.as_deref(), Some(text)).is_none() {
                 let whose = if own.is_some() { "its own PATH" } else { path.whose };
-                let words = if program.contains('/') {
+                let message = if program.contains('/') {
                     format!("there is no program `{program}`")
                 } else {
                     format!("`{program}` is not on {whose}")
                 };
-                return Err((words, program_mend(server, program)));
+                return Err((message, program_fix(server, program)));
             }
             Ok(())
         }
@@ -264,7 +264,7 @@ fn check_target(server: &Server, target: &Target, path: &GatePath) -> Result<(),
     }
 }
 
-fn program_mend(server: &Server, program: &str) -> String {
+fn program_fix(server: &Server, program: &str) -> String {
     match server.origin {
         Origin::Registry => format!(
             "install `{program}`, or `tollgate server remove {}` and add it again with its full path",
@@ -276,9 +276,9 @@ fn program_mend(server: &Server, program: &str) -> String {
 
 fn reach(url: &str) -> Result<(), (String, String)> {
     let address = host_and_port(url);
-    let mend = || "start that server, or check the network".to_owned();
+    let fix = || "start that server, or check the network".to_owned();
     let addresses =
-        address.to_socket_addrs().map_err(|e| (format!("cannot find `{address}`: {e}"), mend()))?;
+        address.to_socket_addrs().map_err(|e| (format!("cannot find `{address}`: {e}"), fix()))?;
     let mut last = None;
     for address in addresses {
         match TcpStream::connect_timeout(&address, CONNECT_WAIT) {
@@ -287,7 +287,7 @@ fn reach(url: &str) -> Result<(), (String, String)> {
         }
     }
     let why = last.map_or_else(|| "it has no address".to_owned(), |e| e.to_string());
-    Err((format!("cannot reach `{address}`: {why}"), mend()))
+    Err((format!("cannot reach `{address}`: {why}"), fix()))
 }
 
 /// The registry has checked the address; only its host and port are needed here.

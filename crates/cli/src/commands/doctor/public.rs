@@ -27,8 +27,8 @@ struct Fault {
     step: SignInStep,
     /// The only client that it concerns; all of them otherwise.
     client: Option<&'static str>,
-    words: String,
-    mend: String,
+    message: String,
+    fix: String,
 }
 
 const NO_ADDRESS: &str = "set `public_url` in tollgate.toml and start the gate again, or give the address: `tollgate doctor --public=https://gate.example`";
@@ -40,14 +40,14 @@ pub(super) fn check(
     context: &Context,
 ) -> anyhow::Result<Vec<Finding>> {
     let Some(address) = address(named, context)? else {
-        let words = "the gate has no public address, so clients elsewhere cannot reach it";
-        return Ok(vec![Finding::wrong("public", words, NO_ADDRESS)]);
+        let message = "the gate has no public address, so clients elsewhere cannot reach it";
+        return Ok(vec![Finding::wrong("public", message, NO_ADDRESS)]);
     };
     let issuer = match Issuer::parse(&address) {
         Ok(issuer) => issuer,
         Err(why) => {
-            let words = format!("`{address}` cannot be the public address: {why}");
-            return Ok(vec![Finding::wrong("public", words, NO_ADDRESS)]);
+            let message = format!("`{address}` cannot be the public address: {why}");
+            return Ok(vec![Finding::wrong("public", message, NO_ADDRESS)]);
         }
     };
     let is_dashboard_wanted = context.settings()?.public_dashboard;
@@ -80,17 +80,17 @@ fn verdict(client: &SignInClient, issuer: &Issuer, faults: &[Fault]) -> Finding 
         .find_map(|step| faults.iter().filter(concerns).find(|fault| fault.step == *step));
     match fault {
         None => {
-            let words = format!(
+            let message = format!(
                 "can sign in at {}: {} steps checked; the next one is your consent",
                 issuer.at("/mcp"),
                 steps.len()
             );
-            Finding::good(client.name, words)
+            Finding::good(client.name, message)
         }
         Some(fault) => {
             let at = steps.iter().position(|step| *step == fault.step).unwrap_or_default();
-            let words = format!("stops at step {} of {}: {}", at + 1, steps.len(), fault.words);
-            Finding::wrong(client.name, words, fault.mend.clone())
+            let message = format!("stops at step {} of {}: {}", at + 1, steps.len(), fault.message);
+            Finding::wrong(client.name, message, fault.fix.clone())
         }
     }
 }
@@ -107,8 +107,8 @@ impl Walk {
     async fn faults(&self) -> Vec<Fault> {
         let mut faults = Vec::new();
         let mut note_for = |client, step, result: Result<(), (String, String)>| {
-            if let Err((words, mend)) = result {
-                faults.push(Fault { step, client, words, mend });
+            if let Err((message, fix)) = result {
+                faults.push(Fault { step, client, message, fix });
             }
         };
         let mut note = |step, result| note_for(None, step, result);
@@ -151,9 +151,9 @@ impl Walk {
             found.into_iter().flatten().map(|address| address.ip()).collect()
         };
         if is_local {
-            let words = "it calls from its own machines, and this address is this machine only";
-            let mend = "a tunnel or a proxy with https in front of the gate, as docs/guide/public.md shows";
-            return Err((words.to_owned(), mend.to_owned()));
+            let message = "it calls from its own machines, and this address is this machine only";
+            let fix = "a tunnel or a proxy with https in front of the gate, as docs/guide/public.md shows";
+            return Err((message.to_owned(), fix.to_owned()));
         }
         match found.iter().find(|address| is_private(**address)) {
             Some(address) => Err((
@@ -167,27 +167,27 @@ impl Walk {
     async fn send(&self, request: Request) -> Result<Reply, (String, String)> {
         let sent = self.http.send(request.reply_bytes_max(REPLY_BYTES_MAX)).await;
         sent.map_err(|error| {
-            let mend = "check the name, the certificate, and that the tunnel or proxy runs and leads to the gate";
-            (error.to_string(), mend.to_owned())
+            let fix = "check the name, the certificate, and that the tunnel or proxy runs and leads to the gate";
+            (error.to_string(), fix.to_owned())
         })
     }
 
     async fn document(&self, segments: &[&str]) -> Result<Value, (String, String)> {
         let reply = self.send(Request::get(&self.base, segments)).await?;
         let shown = format!("/{}", segments.join("/"));
-        let mend = || match reply.status {
-            403 | 502..=504 => self.mend_of(&reply),
+        let fix = || match reply.status {
+            403 | 502..=504 => self.fix_of(&reply),
             _ => "the proxy must pass `/.well-known/` on to the gate, without a guard of its own"
                 .to_owned(),
         };
         if reply.status != 200 {
             return Err((
                 format!("{shown} answers with status {}{}", reply.status, host_hint(&reply)),
-                mend(),
+                fix(),
             ));
         }
         serde_json::from_slice(&reply.body)
-            .map_err(|_| (format!("{shown} is not JSON: something else answers"), mend()))
+            .map_err(|_| (format!("{shown} is not JSON: something else answers"), fix()))
     }
 
     /// The handshakes of both eras and a request for a stream all lead to the sign-in.
@@ -213,7 +213,7 @@ impl Walk {
         if reply.status == 401 && challenge.contains(&format!("resource_metadata=\"{expected}\"")) {
             return Ok(());
         }
-        let words = match reply.status {
+        let message = match reply.status {
             401 if challenge.is_empty() => {
                 "/mcp answers with 401, but without the header `WWW-Authenticate` that names the sign-in".to_owned()
             }
@@ -223,7 +223,7 @@ impl Walk {
                 host_hint(&reply)
             ),
         };
-        Err((words, self.mend_of(&reply)))
+        Err((message, self.fix_of(&reply)))
     }
 
     async fn resource(&self) -> Result<(), (String, String)> {
@@ -233,22 +233,23 @@ impl Walk {
         if found == expected {
             return Ok(());
         }
-        let words = format!("the gate calls itself `{found}`, and the client was given {expected}");
-        Err((words, self.address_mend()))
+        let message =
+            format!("the gate calls itself `{found}`, and the client was given {expected}");
+        Err((message, self.address_fix()))
     }
 
     /// What to do about an answer that is not the gate's.
-    fn mend_of(&self, reply: &Reply) -> String {
+    fn fix_of(&self, reply: &Reply) -> String {
         match reply.status {
             502..=504 => "the tunnel or proxy does not reach the gate: check that `tollgate up` runs, and the address that it forwards to".to_owned(),
             401 | 403 if host_hint(reply).is_empty() => {
                 "the proxy must pass the requests and responses of `/mcp` on unchanged, without a guard of its own".to_owned()
             }
-            _ => self.address_mend(),
+            _ => self.address_fix(),
         }
     }
 
-    fn address_mend(&self) -> String {
+    fn address_fix(&self) -> String {
         format!(
             "set `public_url = \"{}\"`, start the gate again, and let the proxy pass the Host header on",
             self.issuer.as_str()
@@ -268,7 +269,7 @@ impl Walk {
                 let found = metadata.get(name).map(ToString::to_string).unwrap_or_default();
                 return Err((
                     format!("`{name}` of the authorization server is {found}"),
-                    self.address_mend(),
+                    self.address_fix(),
                 ));
             }
         }
@@ -291,7 +292,7 @@ impl Walk {
         match answer.get("client_id").and_then(Value::as_str) {
             Some(id) if reply.status == 201 && has_refresh => Ok(id.to_owned()),
             _ => Err((
-                format!("/register answers with status {}{}", reply.status, words_of(&answer)),
+                format!("/register answers with status {}{}", reply.status, text_of(&answer)),
                 "the proxy must pass POST requests with JSON on to the gate".to_owned(),
             )),
         }
@@ -310,12 +311,12 @@ impl Walk {
         if reply.status == 200 && page.contains("/authorize/consent?") {
             return Ok(());
         }
-        let words = format!(
+        let message = format!(
             "/authorize answers with status {} and not with the sign-in page",
             reply.status
         );
         Err((
-            words,
+            message,
             "the proxy must not ask for a login of its own on `/authorize` and `/sign-in`"
                 .to_owned(),
         ))
@@ -335,23 +336,23 @@ impl Walk {
         {
             return Ok(());
         }
-        let words = format!("/token answers with status {}{}", reply.status, words_of(&answer));
-        Err((words, "the proxy must pass POST requests with forms on to the gate".to_owned()))
+        let message = format!("/token answers with status {}{}", reply.status, text_of(&answer));
+        Err((message, "the proxy must pass POST requests with forms on to the gate".to_owned()))
     }
 
     /// The dashboard should not be reachable under a public address.
     async fn dashboard(&self, is_wanted: bool) -> Finding {
         if is_wanted {
-            let words =
+            let message =
                 "the dashboard is served under the public address, as `public_dashboard` says";
             return Finding::careful(
                 "dashboard",
-                words,
+                message,
                 "leave out `public_dashboard` unless you need it there",
             );
         }
         match self.send(Request::get(&self.base, &["grants"])).await {
-            Err((words, mend)) => Finding::wrong("dashboard", words, mend),
+            Err((message, fix)) => Finding::wrong("dashboard", message, fix),
             Ok(reply) if reply.status == 404 => {
                 Finding::good("dashboard", "not served under the public address")
             }
@@ -360,7 +361,7 @@ impl Walk {
             }
             Ok(reply) if !host_hint(&reply).is_empty() => {
                 let words = format!("cannot be checked{}", host_hint(&reply));
-                Finding::careful("dashboard", words, self.address_mend())
+                Finding::careful("dashboard", words, self.address_fix())
             }
             Ok(reply) if !is_of_the_gate(&reply) => Finding::careful(
                 "dashboard",
@@ -376,7 +377,7 @@ impl Walk {
                     "it answers under the public address, with status {}: the Host header of the request was changed on its way",
                     reply.status
                 ),
-                self.address_mend(),
+                self.address_fix(),
             ),
         }
     }
@@ -405,9 +406,9 @@ fn offline_access(metadata: &Value) -> Result<(), (String, String)> {
 }
 
 /// What the answer says is wrong.
-fn words_of(answer: &Value) -> String {
-    let words = answer.get("error_description").and_then(Value::as_str);
-    words.map(|words| format!(": {words}")).unwrap_or_default()
+fn text_of(answer: &Value) -> String {
+    let message = answer.get("error_description").and_then(Value::as_str);
+    message.map(|message| format!(": {message}")).unwrap_or_default()
 }
 
 /// The gate refuses names that it does not know with a text that names the Host.

@@ -44,7 +44,7 @@ pub(super) fn show(
 pub(super) fn credentials(platform: &str, context: &Context, out: &mut Out) -> Result<Ending> {
     let tool = format!("test_{platform}_credentials");
     let answered = call(&tool, &json!({}), context, &context.open()?)?;
-    let (message, next_step) = words(&answered);
+    let (message, next_step) = message(&answered);
     let ok = !answered.is_error;
     if out.wants_json() {
         out.json_line(&json!({
@@ -64,7 +64,7 @@ pub(super) fn credentials(platform: &str, context: &Context, out: &mut Out) -> R
 }
 
 /// The message, and the hint of an error.
-pub(super) fn words(answered: &Answered) -> (String, Option<String>) {
+pub(super) fn message(answered: &Answered) -> (String, Option<String>) {
     let at = |pointer: &str| answered.facts.pointer(pointer).and_then(Value::as_str);
     let message = at("/error/message").unwrap_or(&answered.text).to_owned();
     (message, at("/error/hint").map(str::to_owned))
@@ -72,7 +72,7 @@ pub(super) fn words(answered: &Answered) -> (String, Option<String>) {
 
 fn refused(answered: &Answered) -> anyhow::Error {
     let code = answered.facts.pointer("/error/code").and_then(Value::as_str);
-    let (message, hint) = words(answered);
+    let (message, hint) = message(answered);
     let code = code.map(|code| format!("{code}: ")).unwrap_or_default();
     match hint {
         Some(hint) => anyhow!("{code}{message}\nhint: {hint}"),
@@ -104,8 +104,8 @@ pub(super) fn call(
     let said = format!("{hello}\n{ready}\n{question}\n");
     let server = connectors::personal_server::NAME;
     let answer = stdio::request_as_owner(server, said.as_bytes(), QUESTION, context, stores)?;
-    if let Some(words) = answer.pointer("/error/message").and_then(Value::as_str) {
-        return Err(anyhow!("the call was refused: {words}"));
+    if let Some(message) = answer.pointer("/error/message").and_then(Value::as_str) {
+        return Err(anyhow!("the call was refused: {message}"));
     }
     let text = answer.pointer("/result/content/0/text").and_then(Value::as_str);
     Ok(Answered {

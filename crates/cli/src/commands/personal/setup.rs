@@ -33,9 +33,9 @@ struct Row {
 
 pub(super) fn setup(args: &SetupArgs, context: &Context, out: &mut Out) -> Result<Ending> {
     let chosen = chosen(args)?;
-    let said = values(&args.set, &chosen)?;
+    let given = values(&args.set, &chosen)?;
     let look = move |name: &str| {
-        said.get(name).map(|value| value.expose().clone()).or_else(|| std::env::var(name).ok())
+        given.get(name).map(|value| value.expose().clone()).or_else(|| std::env::var(name).ok())
     };
     let context = context.clone().with_services(Arc::new(look));
     let mut rows = Vec::new();
@@ -152,8 +152,8 @@ fn connect(row: &mut Row, context: &Context, out: &mut Out) {
             "connected: it works".clone_into(&mut row.message);
         }
         Err(error) => {
-            let words = error.to_string();
-            words.lines().next().unwrap_or_default().clone_into(&mut row.message);
+            let message = error.to_string();
+            message.lines().next().unwrap_or_default().clone_into(&mut row.message);
         }
     }
 }

@@ -59,7 +59,7 @@ fn problem_json(problem: &Problem) -> Value {
         "line": problem.line,
         "column": problem.column,
         "pointer": problem.pointer,
-        "words": problem.words,
+        "words": problem.message,
         "hint": problem.hint,
     })
 }

@@ -90,7 +90,7 @@ pub(super) fn run(args: &ExplainArgs, context: &Context, out: &mut Out) -> Resul
     let doc = Doc::read(text.as_bytes(), &Bounds::MESSAGE).map_err(|refusal| {
         anyhow!(
             "the gate would refuse these arguments before any rule: {} (line {}, column {})",
-            refusal.words,
+            refusal.message,
             refusal.line,
             refusal.column
         )
@@ -140,7 +140,7 @@ fn policy_and_name(args: &ExplainArgs, context: &Context, out: &Out) -> Result<(
             let grant = stores.grant(grant)?;
             let access = grant.access(server).ok_or_else(|| {
                 anyhow!(
-                    "grant `{0}` does not hold `{server}`\nhint: `tollgate grant show {0}`",
+                    "grant `{0}` has no access to `{server}`\nhint: `tollgate grant show {0}`",
                     grant.label
                 )
             })?;
@@ -161,8 +161,8 @@ fn policy_and_name(args: &ExplainArgs, context: &Context, out: &Out) -> Result<(
         (None, None, [file, name]) => {
             let source = PolicySource::read(Path::new(file))?;
             let policy = Policy::compile(&source.text, source.format).map_err(|error| {
-                let words = format!("`{}` does not load", source.name);
-                unusable(&error.problems, &source, words, out)
+                let message = format!("`{}` does not load", source.name);
+                unusable(&error.problems, &source, message, out)
             })?;
             Ok((policy, name.clone()))
         }

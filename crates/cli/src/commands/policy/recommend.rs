@@ -182,7 +182,7 @@ fn report(args: &RecommendArgs, made: &ServerPolicy, out: &mut Out) -> Result<()
         return out.json(made);
     }
     for note in &made.notes {
-        out.warn(format_args!("`{}`: {}", visible(&note.tool), note.words));
+        out.warn(format_args!("`{}`: {}", visible(&note.tool), note.message));
     }
     if let Some(path) = &args.out {
         out.line(format_args!("{}: {}", path.display(), effects(made)))?;

@@ -78,8 +78,8 @@ impl Draft {
         }
         let source = PolicySource::read(Path::new(name))?;
         let policy = Policy::compile(&source.text, source.format).map_err(|error| {
-            let words = format!("`{}` does not load", source.name);
-            unusable(&error.problems, &source, words, out)
+            let message = format!("`{}` does not load", source.name);
+            unusable(&error.problems, &source, message, out)
         })?;
         Ok(Draft { name: source.name, from, policy })
     }

@@ -137,9 +137,9 @@ pub(super) fn set(args: &SetArgs, context: &Context, out: &mut Out) -> Result<En
     match Policy::load(&source.text, source.format) {
         Ok(policy) => show_problems(Severity::Warning, policy.warnings(), &source, out),
         Err(error) => {
-            let words =
+            let message =
                 format!("policy `{}` was not changed: `{}` does not load", args.name, source.name);
-            return Err(unusable(&error.problems, &source, words, out));
+            return Err(unusable(&error.problems, &source, message, out));
         }
     }
     let before = stores.registry.policy(&args.name).ok();

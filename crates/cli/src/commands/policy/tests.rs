@@ -13,8 +13,8 @@ use crate::policy_file::{PolicySource, unusable};
 pub(super) fn run(file: &Path, out: &mut Out) -> Result<Ending> {
     let source = PolicySource::read(file)?;
     let policy = Policy::compile(&source.text, source.format).map_err(|error| {
-        let words = format!("`{}` does not load, so its tests did not run", source.name);
-        unusable(&error.problems, &source, words, out)
+        let message = format!("`{}` does not load, so its tests did not run", source.name);
+        unusable(&error.problems, &source, message, out)
     })?;
     let outcomes = policy.run_tests();
     let failed = outcomes.iter().filter(|outcome| !outcome.passed).count();

@@ -67,8 +67,8 @@ pub(super) fn page() -> String {
         "Every field of an entry as `tollgate audit tail --json`, `audit search --json` and `audit export --format jsonl` write it: a request with its decision and outcome, or a note. Empty fields are left out. The rows of the chain itself (`audit export --format chain`) are described in [audit-format.md](audit-format.md).",
     );
     page.push_str("\n| Field | Meaning |\n| --- | --- |\n");
-    for (field, words) in FIELDS {
-        let _ = writeln!(page, "| `{field}` | {} |", super::cell(words));
+    for (field, message) in FIELDS {
+        let _ = writeln!(page, "| `{field}` | {} |", super::cell(message));
     }
     page
 }

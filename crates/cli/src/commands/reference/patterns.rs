@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 use catalog::patterns::{PATTERNS, PATTERNS_VERSION, Pattern, Sign};
 
 pub(super) fn page() -> String {
-    let words = format!(
+    let message = format!(
         "How tools are abused against their owner, version {PATTERNS_VERSION} of the table. A tool shows \
          a pattern when all signs of one line under \"Exposed\" are true of it."
     );
-    let mut page = super::opening("Attack patterns", &words);
+    let mut page = super::opening("Attack patterns", &message);
     for pattern in PATTERNS {
         push(pattern, &mut page);
     }

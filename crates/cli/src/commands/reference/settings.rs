@@ -257,16 +257,16 @@ pub(super) fn page() -> String {
     );
     for section in SECTIONS {
         let _ = write!(page, "\n## {}\n\n| Key | Meaning |\n| --- | --- |\n", section.heading);
-        for (key, words) in section.rows {
-            let _ = writeln!(page, "| `{key}` | {} |", super::cell(words));
+        for (key, message) in section.rows {
+            let _ = writeln!(page, "| `{key}` | {} |", super::cell(message));
         }
     }
     page.push_str("\n## `[limits]`\n\n| Key | Default | Minimum | Maximum | What happens at the limit |\n| --- | --- | --- | --- | --- |\n");
     for row in Limits::TABLE {
-        let words = super::cell(row.meaning);
+        let message = super::cell(row.meaning);
         let _ = writeln!(
             page,
-            "| `{}` | {} | {} | {} | {words} |",
+            "| `{}` | {} | {} | {} | {message} |",
             row.name, row.default, row.least, row.most
         );
     }

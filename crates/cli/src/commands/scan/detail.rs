@@ -29,7 +29,7 @@ pub(super) fn tool(tool: &AssessedTool, paint: Paint) -> String {
         class
             .evidence
             .iter()
-            .map(|e| format!("{}: \"{}\" ({})", e.place, visible(&e.words), e.meaning)),
+            .map(|e| format!("{}: \"{}\" ({})", e.location, visible(&e.text), e.meaning)),
     );
     section(
         &mut text,
@@ -37,7 +37,7 @@ pub(super) fn tool(tool: &AssessedTool, paint: Paint) -> String {
         class
             .signals
             .iter()
-            .map(|s| format!("{}: \"{}\" ({})", s.kind.describe(), visible(&s.words), s.place)),
+            .map(|s| format!("{}: \"{}\" ({})", s.kind.describe(), visible(&s.text), s.location)),
     );
     section(
         &mut text,
@@ -47,13 +47,13 @@ pub(super) fn tool(tool: &AssessedTool, paint: Paint) -> String {
     section(
         &mut text,
         "characters",
-        tool.oddities.iter().map(|o| format!("{}: {}", o.place, o.words)),
+        tool.oddities.iter().map(|o| format!("{}: {}", o.location, o.message)),
     );
     section(
         &mut text,
         "attacks",
         tool.patterns.iter().map(|p| {
-            let because: Vec<String> = p.because.iter().map(|words| visible(words)).collect();
+            let because: Vec<String> = p.because.iter().map(|message| visible(message)).collect();
             format!("{} ({}): {}. Rule: {}", p.title, p.id, because.join("; "), p.effect)
         }),
     );
@@ -89,8 +89,8 @@ pub(super) fn poison(what: &str, poison: &Poison, paint: Paint) -> String {
     };
     let mut text = format!("{word} {what}\n");
     for finding in poison.findings.iter().take(PASSAGES_MAX) {
-        let place = visible(&finding.place);
-        let _ = writeln!(text, "  {place}: \"{}\" {}", finding.quote, visible(&finding.words));
+        let location = visible(&finding.location);
+        let _ = writeln!(text, "  {location}: \"{}\" {}", finding.quote, visible(&finding.message));
     }
     if poison.findings.len() > PASSAGES_MAX {
         let _ = writeln!(text, "  and {} more", poison.findings.len() - PASSAGES_MAX);

@@ -89,7 +89,7 @@ fn because(tool: &AssessedTool, drift: Option<&[Drift]>) -> String {
         Some(DriftKind::Gone) | None => {}
     }
     let class = &tool.classification;
-    let first = class.evidence.first().map(|e| format!("{}: \"{}\"", e.place, e.words));
+    let first = class.evidence.first().map(|e| format!("{}: \"{}\"", e.location, e.text));
     cut_end(&first.unwrap_or_default(), BECAUSE_COLUMNS)
 }
 
@@ -113,16 +113,18 @@ fn attention_text(report: &Report, tools: &[&AssessedTool], paint: Paint) -> Str
     }
     for tool in tools {
         for odd in tool.oddities.iter().filter(|odd| odd.kind == OddityKind::RepeatedKey) {
-            let (name, place) = (visible(&tool.name), visible(&odd.place));
-            let line =
-                format!("{name}: {place}: {}, so two parsers may see different tools", odd.words);
+            let (name, location) = (visible(&tool.name), visible(&odd.location));
+            let line = format!(
+                "{name}: {location}: {}, so two parsers may see different tools",
+                odd.message
+            );
             let _ = writeln!(text, "{} {line}", paint.careful("repeated key:"));
         }
     }
     for tool in tools {
         let outside = |odd: &&catalog::pins::Oddity| odd.kind == OddityKind::NameOutsideAllowed;
         if let Some(odd) = tool.oddities.iter().find(outside) {
-            let _ = writeln!(text, "{} {}", paint.careful("names:"), odd.words);
+            let _ = writeln!(text, "{} {}", paint.careful("names:"), odd.message);
         }
     }
     for finding in &report.assessment.findings {
@@ -141,7 +143,7 @@ fn changed(drift: &Drift, paint: Paint) -> String {
         DriftKind::Gone => "gone",
     };
     let mark = if drift.is_worse { paint.bad("drift:") } else { paint.careful("drift:") };
-    let effect: Vec<String> = drift.effect.iter().map(|words| visible(words)).collect();
+    let effect: Vec<String> = drift.effect.iter().map(|message| visible(message)).collect();
     let mut text = format!("{mark} {} is {kind}: {}\n", visible(&drift.tool), effect.join("; "));
     for line in catalog::pins::render(&drift.changes).lines() {
         let _ = writeln!(text, "  {line}");

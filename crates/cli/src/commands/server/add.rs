@@ -236,7 +236,7 @@ fn pin_or_remove(
     let error = if refusal.is_some_and(gateway::RunError::needs_sign_in) {
         match discover(name, stores) {
             Ok(found) => return Ok(Some(found)),
-            Err(why) => why.context("it requires a sign-in, but tollgate cannot find how\nhint: if the service gives out tokens, `--header Authorization=@FILE` with `Bearer TOKEN` in the file sends one"),
+            Err(why) => why.context("it requires a sign-in, but tollgate found no way to sign in\nhint: if the service gives out tokens, `--header Authorization=@FILE` with `Bearer TOKEN` in the file sends one"),
         }
     } else {
         error
@@ -253,7 +253,7 @@ fn discover(name: &str, stores: &Stores) -> Result<Box<Discovered>> {
     let logins = stores.logins();
     crate::account::runtime()?.block_on(async {
         let ServerProbe::NeedsSignIn(found) = logins.probe(&url).await? else {
-            bail!("it asks for a sign-in at one request and not at the next");
+            bail!("it requires a sign-in for one request but not for the next");
         };
         let mode = Found::of(name, &found, "", has_document(stores)).mode;
         logins.note_needed(&LoginKey::shared(name), &found, mode).await?;
@@ -320,8 +320,8 @@ fn report(args: &AddArgs, stores: &Stores, out: &mut Out) -> Result<()> {
     if let Some(advice) = masking::advice(&server.name, &server.target) {
         out.warn(advice);
     }
-    if let Some(words) = sharing(&server) {
-        out.say(words);
+    if let Some(message) = sharing(&server) {
+        out.say(message);
     }
     Ok(())
 }
@@ -386,7 +386,7 @@ fn target(args: &AddArgs) -> Result<Target> {
                 connectors::ALL.iter().map(|connector| connector.name()).collect();
             bail!("unknown built-in server `{service}`\nhint: known are: {}", known.join(", "));
         };
-        gateway::check_sets(known, &args.tools).map_err(|words| anyhow!(words))?;
+        gateway::check_sets(known, &args.tools).map_err(|message| anyhow!(message))?;
         return Ok(Target::Builtin { service: service.clone() });
     }
     if args.command.is_empty() {

@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use store::registry::{EnvValue, Target};
 
 use super::add::{self, AddArgs};
-use crate::bundle::{self, Bundle, Manifest, Places, config};
+use crate::bundle::{self, Bundle, BundlePaths, Manifest, config};
 use crate::context::{Context, Stores};
 use crate::failure::Ending;
 use crate::output::{Out, count, visible};
@@ -33,7 +33,7 @@ pub(super) fn run(args: &AddArgs, context: &Context, out: &mut Out) -> Result<En
         std::fs::remove_dir_all(&folder)?;
     }
     let home = crate::client_files::user_folders()?.home().to_owned();
-    let places = Places { folder: folder.clone(), home };
+    let places = BundlePaths { folder: folder.clone(), home };
     let values = config::values(&opened.manifest.settings, &args.set, &places)?;
     let target = bundle::target(&opened.manifest, &values, &places)?;
     show(&opened, &target, out);
@@ -54,7 +54,7 @@ fn check_name(name: &str) -> Result<()> {
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
     if name.is_empty() || name.starts_with('-') || !name.bytes().all(is_plain) {
         bail!(
-            "`{}` is no name for a server\nhint: `--name` chooses one of letters, digits, `-` and `_`",
+            "`{}` is not a valid server name\nhint: `--name` chooses one of letters, digits, `-` and `_`",
             visible(name)
         );
     }

@@ -44,7 +44,7 @@ pub(super) fn run(args: &CaptureArgs, stores: &Stores, out: &mut Out) -> Result<
         out.say("`tollgate audit show NUMBER --arguments` shows them");
     } else {
         out.line(format_args!("the arguments of calls to `{}` are not kept any more", new.name))?;
-        out.say("what was captured before stays until it is too old");
+        out.say("arguments captured before are kept until they expire");
     }
     Ok(Ending::Yes)
 }

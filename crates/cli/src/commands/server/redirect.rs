@@ -139,7 +139,7 @@ async fn outcome(logins: &ServerLogins, started: &Started) -> Result<()> {
             if outcome.is_signed_in {
                 return Ok(());
             }
-            bail!("the sign-in did not succeed: {}", visible(&outcome.words));
+            bail!("the sign-in did not succeed: {}", visible(&outcome.message));
         }
         tokio::time::sleep(POLL_EVERY).await;
     }

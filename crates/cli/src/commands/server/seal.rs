@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::json;
 use store::registry::{Credential, NewServer, Origin, Server, Target};
 use store::secret::{SHOWN, Secret};
-use store::secret_words::{secret_arguments, shown_words};
+use store::secret_words::{secret_arguments, shown_argv};
 
 use crate::context::Stores;
 use crate::failure::Ending;
@@ -80,7 +80,7 @@ fn positions(args: &SealArgs, server: &Server) -> Result<Vec<usize>> {
 /// The target with these arguments among its secrets.
 fn sealed(target: Target, positions: &[usize]) -> Target {
     let Target::Command { mut argv, env, cwd, mut secret_args } = target else { return target };
-    let shown = shown_words(&argv);
+    let shown = shown_argv(&argv);
     for at in positions {
         let (Some(word), Some(shown)) = (argv.get_mut(*at), shown.get(*at)) else { continue };
         // An argument that does not look like a secret would be shown in full.

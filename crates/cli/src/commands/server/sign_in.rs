@@ -198,7 +198,7 @@ fn options(
     Ok(SignInOptions {
         key: key.clone(),
         client: client(args)?,
-        scopes: oauth::client::scope::words(&args.scope.join(" ")),
+        scopes: oauth::client::scope::split_scopes(&args.scope.join(" ")),
         resource,
         redirect_uri,
         document,

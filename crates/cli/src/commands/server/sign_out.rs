@@ -75,7 +75,7 @@ fn report_sign_outs(server: &str, ended: &[(LoginKey, SignedOut)], out: &mut Out
         return out.line(format_args!("not signed in to `{server}`"));
     }
     for (_, outcome) in ended {
-        let words = match outcome {
+        let message = match outcome {
             SignedOut::NotSignedIn => continue,
             SignedOut::Revoked => "its tokens were revoked".to_owned(),
             SignedOut::NotRevoked => {
@@ -85,7 +85,7 @@ fn report_sign_outs(server: &str, ended: &[(LoginKey, SignedOut)], out: &mut Out
                 format!("the tokens were deleted here, but revoking them failed: {}", visible(why))
             }
         };
-        out.line(format_args!("signed out of `{server}`; {words}"))?;
+        out.line(format_args!("signed out of `{server}`; {message}"))?;
     }
     Ok(())
 }

@@ -43,7 +43,7 @@ pub(crate) fn run(args: &EventsArgs, context: &Context, out: &mut Out) -> Result
     let found = match (mirror.events)(&ctx, &asked) {
         Ok(found) => found,
         Err(fault) => {
-            bail!("{}\nhint: `tollgate events {} --since yesterday`", fault.words, args.service)
+            bail!("{}\nhint: `tollgate events {} --since yesterday`", fault.message, args.service)
         }
     };
     if out.wants_json() {

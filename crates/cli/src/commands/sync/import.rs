@@ -110,7 +110,7 @@ fn zip(path: &Path, context: &Context, out: &mut Out) -> Result<Ending> {
 /// An import without any usable row fails.
 fn ending(took_nothing: bool, out: &mut Out) -> Ending {
     if took_nothing {
-        out.warn("nothing was taken in: none of the rows can be used");
+        out.warn("nothing was imported: none of the rows can be used");
     }
     Ending::of(!took_nothing)
 }

@@ -23,7 +23,7 @@ use crate::context::{Context, DEMONSTRATION, DEMONSTRATION_SERVICES, Stores, own
 use crate::output::Out;
 use crate::running;
 use crate::snippet::Snippet;
-use pretend::Pretend;
+use pretend::SandboxAccounts;
 
 const NAME: &str = "demo";
 /// The end of the name of a demo's home.
@@ -82,7 +82,7 @@ struct Shown {
 /// services.
 pub(super) struct DemoHome {
     pub(super) context: Context,
-    pretend: Pretend,
+    pretend: SandboxAccounts,
     weather: Arc<ChangingServer>,
 }
 
@@ -91,7 +91,8 @@ pub(super) fn open_home(context: &Context, out: &Out) -> Result<DemoHome> {
     refuse_second(&home)?;
     let context = context.with_home(home);
     let now_us = context.clock.now().wall_us;
-    let pretend = Pretend::start(now_us, offset_min(&owners_zone(&context, out), now_us))?;
+    let offset_min = offset_min(&owners_zone(&context, out), now_us);
+    let pretend = SandboxAccounts::start(now_us, offset_min)?;
     let context = context.with_services(pretend.look());
     mark(&context, &pretend)?;
     Ok(DemoHome { context, pretend, weather: Arc::new(ChangingServer::start()?) })
@@ -133,7 +134,7 @@ fn refuse_second(home: &Path) -> Result<()> {
 }
 
 /// Marks the home as a demo before it has an account.
-fn mark(context: &Context, pretend: &Pretend) -> Result<()> {
+fn mark(context: &Context, pretend: &SandboxAccounts) -> Result<()> {
     let stores = context.open()?;
     stores.registry.set_value(DEMONSTRATION, "pretend accounts", stores.now_us())?;
     // Other commands on this home use it to find the sandboxes.

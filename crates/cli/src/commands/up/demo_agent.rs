@@ -128,7 +128,7 @@ pub(super) fn fill(
     let work = async move {
         for server in servers {
             if let Err(error) = gate.list_tools(&server).await {
-                tracing::warn!(%error, server, "the tools of a demo server could not be listed");
+                tracing::warn!(%error, server, "could not list the tools of a demo server");
             }
         }
         for (server, tool, arguments) in calls {

@@ -44,10 +44,10 @@ impl MetricNotices {
             match check_rule(&ctx.records, now_us, service.name, rule) {
                 Ok(outcome) => {
                     if let Err(error) = note(registry, service, rule, &outcome, now_us) {
-                        tracing::warn!(%error, "a notice could not be stored");
+                        tracing::warn!(%error, "could not store a notice");
                     }
                 }
-                Err(error) => tracing::warn!(%error, %rule, "a notice rule could not be checked"),
+                Err(error) => tracing::warn!(%error, %rule, "could not check a notice rule"),
             }
         }
     }

@@ -94,13 +94,13 @@ impl Notifier {
     fn round(self: &Arc<Self>) {
         let channels = match self.registry.channels() {
             Ok(channels) => channels,
-            Err(error) => return tracing::warn!(%error, "the channels for notices cannot be read"),
+            Err(error) => return tracing::warn!(%error, "cannot read the notification channels"),
         };
         if channels.is_empty() {
             return;
         }
         if let Err(error) = self.note_approvals() {
-            tracing::warn!(%error, "a notice could not be stored");
+            tracing::warn!(%error, "could not store a notice");
         }
         for channel in channels {
             self.deliver(channel.name);
@@ -155,7 +155,7 @@ impl Notifier {
         let (notifier, runtime) = (Arc::clone(self), Handle::current());
         tokio::task::spawn_blocking(move || {
             if let Err(error) = runtime.block_on(notifier.outbox.deliver_due(&channel)) {
-                tracing::warn!(%error, channel, "the outbox cannot be read");
+                tracing::warn!(%error, channel, "cannot read the outbox");
             }
             notifier.busy.lock().unwrap_or_else(PoisonError::into_inner).remove(&channel);
         });

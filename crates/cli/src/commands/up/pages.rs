@@ -45,7 +45,7 @@ const REVISION: &str = "2026-07-28";
 struct DashboardPages {
     dashboard: Arc<Dashboard>,
     runtime: Handle,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
 struct LiveGate {
@@ -115,7 +115,7 @@ impl Live for LiveGate {
     }
 
     fn apply_changes(&self) {
-        self.gate.look_now();
+        self.gate.reload_now();
     }
 
     fn servers(&self) -> Value {
@@ -215,7 +215,7 @@ impl Live for LiveGate {
 
     fn client_servers(&self) -> Vec<ClientServer> {
         client_files::importable_servers().unwrap_or_else(|error| {
-            tracing::warn!(%error, "the files of clients could not be read");
+            tracing::warn!(%error, "could not read the files of clients");
             Vec::new()
         })
     }
@@ -290,7 +290,7 @@ pub(super) fn pages(
     Ok(Arc::new(DashboardPages {
         dashboard: Arc::new(dashboard),
         runtime: Handle::current(),
-        places: Arc::new(Semaphore::new(PAGES_AT_ONCE_MAX)),
+        permits: Arc::new(Semaphore::new(PAGES_AT_ONCE_MAX)),
     }))
 }
 
@@ -303,14 +303,14 @@ impl Pages for DashboardPages {
 
     fn respond(&self, request: Request<Bytes>) -> PageFuture {
         let (dashboard, runtime) = (Arc::clone(&self.dashboard), self.runtime.clone());
-        let places = Arc::clone(&self.places);
+        let permits = Arc::clone(&self.permits);
         Box::pin(async move {
-            let _place = places.acquire_owned().await;
+            let _place = permits.acquire_owned().await;
             let made = runtime.spawn_blocking(move || dashboard.respond(&request)).await;
             match made {
                 Ok(response) => page(response),
                 Err(error) => {
-                    tracing::error!(%error, "a page could not be made");
+                    tracing::error!(%error, "could not render a page");
                     failed()
                 }
             }

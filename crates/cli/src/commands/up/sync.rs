@@ -22,7 +22,7 @@ use crate::context::{Context, Stores};
 use crate::services;
 
 /// How often it is checked whether a sync is due. A new account waits at most this long.
-const LOOK_EVERY: Duration = Duration::from_secs(15);
+const POLL_EVERY: Duration = Duration::from_secs(15);
 const MINUTE_US: i64 = 60_000_000;
 /// Up to this part of the interval is added at random, so that several gates of one owner do not sync in the
 /// same second.
@@ -89,7 +89,7 @@ impl Keeping {
                 let _ = stop.wait_for(|stop| *stop).await;
             };
             tokio::select! {
-                () = tokio::time::sleep(LOOK_EVERY) => {}
+                () = tokio::time::sleep(POLL_EVERY) => {}
                 () = stopped => return,
             }
         }
@@ -133,20 +133,20 @@ impl Keeping {
     async fn sync(&self, ctx: &ConnectorContext) {
         let name = self.service.name;
         let ended = sync::run(ctx, self.mirror, &SyncRequest::default(), &|_| {}).await;
-        let (outcome, words) = match ended {
-            Ok(report) => (outcome(&report), said(&report)),
+        let (outcome, message) = match ended {
+            Ok(report) => (outcome(&report), message(&report)),
             Err(error) => (SyncOutcome::Failure, error.to_string()),
         };
         match outcome {
-            SyncOutcome::Success => tracing::info!(service = name, "synced: {words}"),
-            SyncOutcome::Failure => tracing::warn!(service = name, "not synced: {words}"),
+            SyncOutcome::Success => tracing::info!(service = name, "synced: {message}"),
+            SyncOutcome::Failure => tracing::warn!(service = name, "not synced: {message}"),
         }
         self.gate.note_sync(self.service, outcome);
-        self.notice_sync(outcome, &words);
+        self.notice_sync(outcome, &message);
         let act = if outcome == SyncOutcome::Success { "synced" } else { services::SYNC_FAILED };
-        let note = Note { act, by: "tollgate", about: name, words: &words };
+        let note = Note { act, by: "tollgate", about: name, words: &message };
         if let Err(error) = self.ledger.note(&note) {
-            tracing::error!(%error, "a sync could not be recorded");
+            tracing::error!(%error, "could not record a sync");
         }
     }
 
@@ -157,12 +157,12 @@ impl Keeping {
         let key = format!("account:{name}");
         let stored = match account.state {
             AccountState::Live => self.registry.clear_notice(&key).map(drop),
-            AccountState::Dead { words, .. } => self.raise(&NewNotice {
+            AccountState::Dead { message, .. } => self.raise(&NewNotice {
                 key: &key,
                 topic: Topic::Account,
                 title: &format!("Sign in to {title} again"),
                 text: &format!(
-                    "{title} rejects the login: {words}. Run `tollgate connect {name}`."
+                    "{title} rejects the login: {message}. Run `tollgate connect {name}`."
                 ),
                 path: "/accounts",
             }),
@@ -171,7 +171,7 @@ impl Keeping {
     }
 
     /// Notifies the owner about an account whose sync failed several times, until it works again.
-    fn notice_sync(&self, outcome: SyncOutcome, words: &str) {
+    fn notice_sync(&self, outcome: SyncOutcome, message: &str) {
         let (name, title) = (self.service.name, self.service.title);
         let key = format!("sync:{name}");
         if outcome == SyncOutcome::Success {
@@ -186,7 +186,7 @@ impl Keeping {
             key: &key,
             topic: Topic::Sync,
             title: &format!("Sync of {title} keeps failing"),
-            text: &format!("The last {failures} syncs failed: {words}"),
+            text: &format!("The last {failures} syncs failed: {message}"),
             path: "/accounts",
         }));
     }
@@ -206,7 +206,7 @@ impl Keeping {
 
 fn warn_if_lost(stored: Result<(), RegistryError>) {
     if let Err(error) = stored {
-        tracing::warn!(%error, "a notice could not be stored");
+        tracing::warn!(%error, "could not store a notice");
     }
 }
 
@@ -218,7 +218,7 @@ fn outcome(report: &SyncReport) -> SyncOutcome {
 }
 
 /// One line: how many records changed, or the warnings.
-pub(super) fn said(report: &SyncReport) -> String {
+pub(super) fn message(report: &SyncReport) -> String {
     let warnings = report.warnings(ResourceError::line);
     if !warnings.is_empty() {
         return warnings.join("; ");
@@ -232,8 +232,8 @@ mod tests {
     use connectors::sync::ResourceReport;
 
     fn resource(name: &'static str, upserted: u64, fault: Option<&str>) -> ResourceReport {
-        let fault =
-            fault.map(|words| ResourceError { code: "RATE_LIMITED", words: words.to_owned() });
+        let fault = fault
+            .map(|message| ResourceError { code: "RATE_LIMITED", message: message.to_owned() });
         ResourceReport {
             name,
             fetched: upserted,
@@ -264,8 +264,8 @@ mod tests {
     #[test]
     fn one_line_says_how_it_went() {
         let good = vec![resource("cycles", 3, None), resource("sleeps", 4, None)];
-        assert_eq!(said(&report(good)), "7 new or changed records");
+        assert_eq!(message(&report(good)), "7 new or changed records");
         let part = vec![resource("cycles", 3, None), resource("sleeps", 0, Some("later"))];
-        assert_eq!(said(&report(part)), "sleeps: RATE_LIMITED: later");
+        assert_eq!(message(&report(part)), "sleeps: RATE_LIMITED: later");
     }
 }

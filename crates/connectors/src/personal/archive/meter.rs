@@ -22,7 +22,7 @@ pub(super) enum Hit {
 }
 
 impl Hit {
-    pub(super) fn words(self) -> &'static str {
+    pub(super) fn message(self) -> &'static str {
         match self {
             Hit::File => "it unpacks to far more than such a file holds",
             Hit::Piece => "one row of it is longer than 16 megabytes",
@@ -84,7 +84,7 @@ impl Meter {
             return Ok(());
         };
         self.hit.set(Some(hit));
-        Err(io::Error::other(hit.words()))
+        Err(io::Error::other(hit.message()))
     }
 }
 

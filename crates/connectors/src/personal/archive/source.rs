@@ -26,7 +26,7 @@ pub(super) struct Entry {
     pub(super) name: String,
     /// As the ZIP directory claims.
     pub(super) bytes: u64,
-    place: EntryLocation,
+    position: EntryLocation,
 }
 
 #[derive(Clone, Debug)]
@@ -57,7 +57,7 @@ impl Source {
             return Ok(Source::Files(vec![Entry {
                 name,
                 bytes,
-                place: EntryLocation::At(path.into()),
+                position: EntryLocation::At(path.into()),
             }]));
         }
         zip(file).map_err(|why| {
@@ -84,7 +84,7 @@ impl Source {
         entry: &Entry,
         take: impl FnOnce(&mut dyn Read, u64) -> T,
     ) -> Result<T, String> {
-        match (self, &entry.place) {
+        match (self, &entry.position) {
             (Source::Zip { zip, .. }, EntryLocation::InZip(index)) => {
                 let mut file = zip.by_index(*index).map_err(|error| error.to_string())?;
                 let packed_bytes = file.compressed_size();
@@ -116,7 +116,7 @@ fn zip(file: File) -> Result<Source, String> {
         let Ok(file) = zip.by_index_raw(index) else { continue };
         if !file.is_dir() {
             let name = String::from_utf8_lossy(file.name_raw()).into_owned();
-            entries.push(Entry { name, bytes: file.size(), place: EntryLocation::InZip(index) });
+            entries.push(Entry { name, bytes: file.size(), position: EntryLocation::InZip(index) });
         }
     }
     Ok(Source::Zip { zip, entries })
@@ -136,7 +136,7 @@ fn walk(root: &Path, folder: &Path, depth: usize, into: &mut Vec<Entry>) -> std:
         } else if kind.is_file() {
             let name = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().into_owned();
             let bytes = one.metadata()?.len();
-            into.push(Entry { name, bytes, place: EntryLocation::At(path) });
+            into.push(Entry { name, bytes, position: EntryLocation::At(path) });
         }
     }
     Ok(())

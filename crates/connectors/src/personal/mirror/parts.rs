@@ -11,7 +11,7 @@ use crate::sync::{ResourceError, SyncJob};
 
 /// Fields added to an entry: its parent, its position, and how many equal items precede it.
 pub(crate) const PARENT: &str = "playlist_id";
-const PLACE: &str = "position";
+const POSITION: &str = "position";
 const TIMES: &str = "occurrence";
 
 /// All entries of one parent.
@@ -26,7 +26,7 @@ impl Whole<'_> {
     /// Adds these fields to each entry. `thing` identifies its item.
     pub(crate) fn marked(mut self, thing: fn(&Value) -> Option<String>) -> Vec<Value> {
         let mut times: HashMap<String, u64> = HashMap::new();
-        for (place, item) in self.items.iter_mut().enumerate() {
+        for (position, item) in self.items.iter_mut().enumerate() {
             let count = thing(item).map_or(1, |thing| {
                 let count = times.entry(thing).or_insert(0);
                 *count += 1;
@@ -35,7 +35,7 @@ impl Whole<'_> {
             let Some(item) = item.as_object_mut() else { continue };
             item.insert(PARENT.to_owned(), json!(self.parent));
             item.insert("playlist".to_owned(), json!(self.title));
-            item.insert(PLACE.to_owned(), json!(place + 1));
+            item.insert(POSITION.to_owned(), json!(position + 1));
             item.insert(TIMES.to_owned(), json!(count));
         }
         self.items
@@ -89,7 +89,7 @@ pub(crate) fn is_same(
     parent: &str,
     version: &str,
 ) -> Result<bool, RecordsError> {
-    if job.asked.full {
+    if job.request.full {
         return Ok(false);
     }
     let known = job.ctx.records.state_get(job.service, &version_key(parent))?;

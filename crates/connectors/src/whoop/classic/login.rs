@@ -21,7 +21,7 @@ use crate::oauth::token_response::Tokens;
 use crate::tokens::{self, TokenError};
 use crate::tool::{Json, Success};
 use crate::whoop::account::ACCOUNT;
-use crate::whoop::handler::{ClassicFailure, Said};
+use crate::whoop::handler::{ClassicFailure, TextOutput};
 use crate::whoop::{NAME, SERVICE};
 use crate::{ConnectorContext, ServiceSettings, ToolCall, when};
 
@@ -68,18 +68,18 @@ pub(in crate::whoop) struct Revoked {
     message: &'static str,
 }
 
-fn failed(words: impl Into<String>) -> ClassicFailure {
-    ClassicFailure::new("AUTH_FAILED", words)
+fn failed(message: impl Into<String>) -> ClassicFailure {
+    ClassicFailure::new("AUTH_FAILED", message)
 }
 
 pub(in crate::whoop) fn authorization_url(
     call: ToolCall<'_>,
     _: NoArgs,
-) -> Ready<Result<Said<AuthorizationUrl>, ClassicFailure>> {
+) -> Ready<Result<TextOutput<AuthorizationUrl>, ClassicFailure>> {
     ready(consent_url(call.ctx))
 }
 
-fn consent_url(ctx: &ConnectorContext) -> Result<Said<AuthorizationUrl>, ClassicFailure> {
+fn consent_url(ctx: &ConnectorContext) -> Result<TextOutput<AuthorizationUrl>, ClassicFailure> {
     let (settings, client_id) = client(ctx).ok_or_else(no_client)?;
     let SignIn::Code { authorize, redirect, .. } = &ACCOUNT.sign_in else {
         return Err(no_client());
@@ -94,7 +94,7 @@ fn consent_url(ctx: &ConnectorContext) -> Result<Said<AuthorizationUrl>, Classic
         .append_pair("scope", &ACCOUNT.scopes.join(" "))
         .append_pair("state", &URL_SAFE_NO_PAD.encode(state));
     let output = AuthorizationUrl { status: Success, url: url.to_string() };
-    Ok(Said { text: format!("Authorization URL: {url}"), output })
+    Ok(TextOutput { text: format!("Authorization URL: {url}"), output })
 }
 
 /// Exchanges the code of a redirect URL and seals the tokens.
@@ -131,7 +131,7 @@ async fn take(
     ctx: &ConnectorContext,
     settings: &ServiceSettings,
     account: &Account,
-    words: &str,
+    message: &str,
 ) -> Result<Granted, ClassicFailure> {
     let token = account.access.as_ref().ok_or_else(no_client)?;
     let probe = Request::get(&settings.api_base, ACCOUNT.probe.path)
@@ -151,7 +151,7 @@ async fn take(
     }
     let saved = ctx.accounts.lock(NAME).and_then(|locked| locked.save(account));
     saved.map_err(|error| failed(error.to_string()))?;
-    Ok(granted(ctx, words))
+    Ok(granted(ctx, message))
 }
 
 /// Refreshes the vault's login. A token that the model passes is never used.
@@ -160,12 +160,12 @@ pub(in crate::whoop) async fn refresh(
     args: RefreshArgs,
 ) -> Result<Json<Granted>, ClassicFailure> {
     tokens::refresh_now(call.ctx, &SERVICE).await.map_err(|error| of_tokens(&error))?;
-    let words = if args.refresh_token.is_some() {
+    let message = if args.refresh_token.is_some() {
         "the stored login was refreshed; the token that was passed was not used"
     } else {
         "the stored login was refreshed"
     };
-    Ok(Json(granted(call.ctx, words)))
+    Ok(Json(granted(call.ctx, message)))
 }
 
 /// Reachable only with a policy that allows more than the built-in one. The stored refresh token
@@ -173,7 +173,7 @@ pub(in crate::whoop) async fn refresh(
 pub(in crate::whoop) async fn set_access_token(
     call: ToolCall<'_>,
     args: AccessTokenArgs,
-) -> Result<Said<Granted>, ClassicFailure> {
+) -> Result<TextOutput<Granted>, ClassicFailure> {
     let ctx = call.ctx;
     let settings = ctx.settings.of(&SERVICE).ok_or_else(no_client)?;
     let given = Map::from_iter([("access_token".to_owned(), Value::from(args.access_token))]);
@@ -183,14 +183,14 @@ pub(in crate::whoop) async fn set_access_token(
     account.created_us = now_us;
     tokens.apply(&mut account, now_us);
     let output = take(ctx, settings, &account, SET).await?;
-    Ok(Said { text: SET.to_owned(), output })
+    Ok(TextOutput { text: SET.to_owned(), output })
 }
 
 /// Revokes the consent at WHOOP, then deletes the login here.
 pub(in crate::whoop) async fn revoke(
     call: ToolCall<'_>,
     _: NoArgs,
-) -> Result<Said<Revoked>, ClassicFailure> {
+) -> Result<TextOutput<Revoked>, ClassicFailure> {
     let ctx = call.ctx;
     let (Some(settings), Some(Revoke::Api { method, path })) =
         (ctx.settings.of(&SERVICE), &ACCOUNT.revoke)
@@ -202,23 +202,26 @@ pub(in crate::whoop) async fn revoke(
     let request = Request::new(method, &settings.api_base, path)
         .header("user-agent", ACCOUNT.user_agent)
         .bearer(&token);
-    let upstream = |words: String| ClassicFailure::new("UPSTREAM_ERROR", words);
+    let upstream = |detail: String| ClassicFailure::new("UPSTREAM_ERROR", detail);
     let reply = ctx.http.send(request).await.map_err(|error| upstream(error.to_string()))?;
     if !reply.is_success() {
         return Err(upstream(format!("WHOOP answered {}", reply.status)));
     }
     let wiped = ctx.accounts.lock(NAME).and_then(|locked| locked.wipe());
     wiped.map_err(|error| failed(error.to_string()))?;
-    Ok(Said { text: REVOKED.to_owned(), output: Revoked { status: Success, message: REVOKED } })
+    Ok(TextOutput {
+        text: REVOKED.to_owned(),
+        output: Revoked { status: Success, message: REVOKED },
+    })
 }
 
 /// Scopes and expiry; never a token.
-fn granted(ctx: &ConnectorContext, words: &str) -> Granted {
+fn granted(ctx: &ConnectorContext, text: &str) -> Granted {
     let facts = ctx.accounts.summary(NAME).ok().flatten();
     let expires_us = facts.as_ref().and_then(|facts| facts.expires_us);
     Granted {
         status: Success,
-        message: words.to_owned(),
+        message: text.to_owned(),
         scopes: facts.map(|facts| facts.scopes).unwrap_or_default(),
         expires_at: expires_us.map(when::utc_micros),
     }

@@ -76,13 +76,13 @@ impl Cursor {
     }
 
     /// Its own sort key in that order.
-    pub(super) fn place(&self) -> (i64, &str, &str) {
+    pub(super) fn position(&self) -> (i64, &str, &str) {
         (self.updated_us, &self.kind, &self.id)
     }
 
     /// Is a record at or before this position?
     pub(super) fn is_past(&self, row: &StoredRecord) -> bool {
-        Cursor::order(row) <= self.place()
+        Cursor::order(row) <= self.position()
     }
 }
 

@@ -36,7 +36,8 @@ pub(super) struct Mark {
     pub(super) start_us: i64,
     /// The reader's position, if the cursor is a late change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) place: Option<String>,
+    #[serde(rename = "place")]
+    pub(super) position: Option<String>,
     #[serde(default)]
     pub(super) given_us: i64,
 }
@@ -64,17 +65,17 @@ impl Mark {
     /// A mark with which no reader of these two misses a change. A change that only one of them has
     /// seen is delivered to it again.
     fn joined(self, other: &Mark) -> Mark {
-        let place = self.place.as_deref().zip(other.place.as_deref());
-        let place = place.map(|(one, other)| {
+        let position = self.position.as_deref().zip(other.position.as_deref());
+        let position = position.map(|(one, other)| {
             let is_first = Cursor::read(one).is_some_and(|one| {
-                Cursor::read(other).is_none_or(|other| one.place() <= other.place())
+                Cursor::read(other).is_none_or(|other| one.position() <= other.position())
             });
             if is_first { one } else { other }.to_owned()
         });
         Mark {
             seq: self.seq.min(other.seq),
             start_us: self.start_us.min(other.start_us),
-            place,
+            position,
             ..self
         }
     }
@@ -105,10 +106,10 @@ fn joined<'a>(marks: impl Iterator<Item = &'a Mark>) -> Option<Mark> {
 /// The newest is last. A single reader uses its last mark; if there may be several, the others may
 /// still use an earlier one.
 fn put(marks: &mut Vec<Mark>, mark: Mark, most: &MarkLimits) {
-    let now = (mark.seq, mark.start_us, &mark.place);
+    let now = (mark.seq, mark.start_us, &mark.position);
     marks.retain(|known| {
         let may_be_anothers = !mark.caller.is_alone() && mark.given_us - known.given_us < WAITED_US;
-        let says_the_same = (known.seq, known.start_us, &known.place) == now;
+        let says_the_same = (known.seq, known.start_us, &known.position) == now;
         !known.is_for(&mark.caller, &mark.cursor) || (may_be_anothers && !says_the_same)
     });
     let of_one = marks.iter().filter(|known| known.caller == mark.caller).count();
@@ -149,10 +150,10 @@ pub(super) fn rows(
     ctx: &ConnectorContext,
     kinds: &[&str],
     mark: Option<&Mark>,
-    place: &Since,
+    position: &Since,
     until_us: i64,
 ) -> Result<Vec<StoredRecord>, RecordsError> {
-    let (Some(mark), Since::Cursor(place)) = (mark, place) else { return Ok(Vec::new()) };
+    let (Some(mark), Since::Cursor(position)) = (mark, position) else { return Ok(Vec::new()) };
     let (mut late, mut after_seq) = (Vec::new(), mark.seq);
     // There may be many changes in order before the late ones.
     while late.len() <= LATE_MAX {
@@ -160,7 +161,7 @@ pub(super) fn rows(
         let is_last = rows.len() < LATE_MAX;
         after_seq = rows.last().map_or(after_seq, |row| row.seq);
         rows.retain(|row| {
-            place.is_past(row) && row.updated_us > mark.start_us && row.updated_us < until_us
+            position.is_past(row) && row.updated_us > mark.start_us && row.updated_us < until_us
         });
         late.append(&mut rows);
         if is_last {
@@ -180,7 +181,7 @@ pub(super) fn remember(ctx: &ConnectorContext, mark: Mark) {
         serde_json::to_string(&all).unwrap_or_default()
     });
     if let Err(error) = noted {
-        tracing::warn!(%error, "a cursor of the events is not remembered");
+        tracing::warn!(%error, "could not remember a cursor of `events`");
     }
 }
 
@@ -199,7 +200,7 @@ mod tests {
 
     fn given(caller: &Caller, cursor: &str, seq: i64) -> Mark {
         let (caller, cursor) = (caller.clone(), cursor.to_owned());
-        Mark { caller, cursor, seq, start_us: 0, place: None, given_us: 0 }
+        Mark { caller, cursor, seq, start_us: 0, position: None, given_us: 0 }
     }
 
     fn seqs(marks: &Marks, caller: &Caller, cursor: &str) -> Option<i64> {
@@ -241,15 +242,15 @@ mod tests {
             let plain = format!("2026-04-{day:02}T00:00:00.000Z|sleeps|{id}");
             base64::engine::general_purpose::URL_SAFE.encode(plain)
         };
-        let at = |place: Option<String>, seq: i64, start_us: i64| {
+        let at = |position: Option<String>, seq: i64, start_us: i64| {
             let mark = given(&Caller::owner(), "c", seq);
-            Mark { start_us, place, ..mark }
+            Mark { start_us, position, ..mark }
         };
         let (early, late) = (at(Some(text(9, "a")), 5, 7), at(Some(text(9, "b")), 4, 8));
         for both in [early.clone().joined(&late), late.clone().joined(&early)] {
-            assert_eq!((both.seq, both.start_us, both.place), (4, 7, Some(text(9, "a"))));
+            assert_eq!((both.seq, both.start_us, both.position), (4, 7, Some(text(9, "a"))));
         }
-        assert_eq!(early.joined(&at(None, 6, 6)).place, None, "the cursor itself is before any");
+        assert_eq!(early.joined(&at(None, 6, 6)).position, None, "the cursor itself is before any");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ENDPOINT, MetricInfo, NOTE, SURVEY_DAYS, ShownValue, ToolCall, Trouble, data, days, metric,
+    ENDPOINT, MetricInfo, NOTE, SURVEY_DAYS, ShownValue, ToolCall, ToolError, data, days, metric,
     rounded, shown,
 };
 use crate::tool::Json;
@@ -51,7 +51,7 @@ struct ShownBlock {
 pub(crate) async fn aggregates(
     call: ToolCall<'_>,
     args: AggregatesArgs,
-) -> Result<Json<Aggregates>, Trouble> {
+) -> Result<Json<Aggregates>, ToolError> {
     let (metric, days) = (metric(&args.metric)?, days(args.days, SURVEY_DAYS)?);
     let asked = u32::try_from(args.block_days.unwrap_or(0));
     let asked = asked

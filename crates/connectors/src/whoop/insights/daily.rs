@@ -66,7 +66,7 @@ impl DailyData {
 }
 
 #[derive(Deserialize)]
-struct CycleRow {
+struct ScoredCycle {
     strain: Option<f64>,
     calories: Option<f64>,
 }
@@ -241,7 +241,7 @@ impl Builder {
         self.push("skin_temperature", day, row.skin_temp_c);
     }
 
-    fn sleep(&mut self, row: &StoredRecord, nights: &HashMap<String, Night>) {
+    fn sleep(&mut self, row: &StoredRecord, nights: &HashMap<String, ScoredNight>) {
         let Some(own) = self.scored::<SleepRow>(row) else { return };
         let is_nap = own.nap == Some(true);
         let (Some(start_us), Some(end_us), Some(offset_s)) =
@@ -281,7 +281,7 @@ impl Builder {
         self.push(metrics::BEDTIME, day, bedtime(start_us, offset_s));
     }
 
-    fn cycle(&mut self, day: Day, row: &CycleRow, trained: Option<&Trained>) {
+    fn cycle(&mut self, day: Day, row: &ScoredCycle, trained: Option<&Trained>) {
         self.push(metrics::STRAIN, day, row.strain);
         self.push("energy", day, row.calories.map(|kcal| kcal / KILOCALORIES_PER_KILOJOULE));
         // A day with a cycle and without a workout is a rest day.
@@ -317,15 +317,15 @@ struct Trained {
 }
 
 /// The main sleep of a cycle.
-struct Night {
+struct ScoredNight {
     id: String,
     lasted_us: i64,
     woke: Day,
 }
 
 /// The longest sleep of each cycle that is not a nap.
-fn main_nights(sleeps: &[StoredRecord]) -> HashMap<String, Night> {
-    let mut nights: HashMap<String, Night> = HashMap::new();
+fn main_nights(sleeps: &[StoredRecord]) -> HashMap<String, ScoredNight> {
+    let mut nights: HashMap<String, ScoredNight> = HashMap::new();
     for row in sleeps {
         let is_nap = row.flat.contains("\"nap\":true");
         let (Some(cycle), Some(start_us), Some(end_us)) = (&row.parent, row.start_us, row.end_us)
@@ -337,7 +337,7 @@ fn main_nights(sleeps: &[StoredRecord]) -> HashMap<String, Night> {
         let (false, Some(woke)) = (is_nap, woke) else { continue };
         let lasted_us = end_us - start_us;
         if nights.get(cycle).is_none_or(|other| other.lasted_us <= lasted_us) {
-            nights.insert(cycle.clone(), Night { id: row.id.clone(), lasted_us, woke });
+            nights.insert(cycle.clone(), ScoredNight { id: row.id.clone(), lasted_us, woke });
         }
     }
     nights
@@ -346,7 +346,7 @@ fn main_nights(sleeps: &[StoredRecord]) -> HashMap<String, Night> {
 /// The day of each cycle, by its id: as in `whoop/days.rs`.
 fn cycle_days<'a>(
     cycles: &'a [StoredRecord],
-    nights: &HashMap<String, Night>,
+    nights: &HashMap<String, ScoredNight>,
 ) -> HashMap<&'a str, Day> {
     let day =
         |row: &StoredRecord| nights.get(&row.id).map(|night| night.woke).or_else(|| morning(row));

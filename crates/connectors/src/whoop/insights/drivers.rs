@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::daily::DailyData;
 use super::metrics::{MAIN, OUTCOMES, PAIRS, VITALS};
-use super::{ENDPOINT, MetricInfo, NOTE, SURVEY_DAYS, ToolCall, Trouble, data, days, metric};
+use super::{ENDPOINT, MetricInfo, NOTE, SURVEY_DAYS, ToolCall, ToolError, data, days, metric};
 use crate::tool::Json;
 use crate::whoop::problem::WhoopProblem;
 
@@ -51,7 +51,7 @@ pub(crate) struct Drivers {
 pub(crate) async fn drivers(
     call: ToolCall<'_>,
     args: DriversArgs,
-) -> Result<Json<Drivers>, Trouble> {
+) -> Result<Json<Drivers>, ToolError> {
     let days = days(args.days, SURVEY_DAYS)?;
     let data = data(call.ctx, Some(days))?;
     let (from, to) = (data.today.plus(1 - days), data.today);
@@ -92,7 +92,7 @@ pub(crate) struct Relation {
 pub(crate) async fn relation(
     call: ToolCall<'_>,
     args: RelationArgs,
-) -> Result<Json<Relation>, Trouble> {
+) -> Result<Json<Relation>, ToolError> {
     let (x, y) = (metric(&args.x)?, metric(&args.y)?);
     let lag = args.lag_days.unwrap_or(0);
     let lag = i32::try_from(lag).ok().filter(|_| (0..=LAG_DAYS_MAX).contains(&lag));

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::daily::DailyData;
 use super::metrics::{ASLEEP, HRV, MAIN, SLEEP_NEED, WORKOUT_ENERGY, metric_of};
 use super::{
-    ENDPOINT, MetricInfo, NOTE, SURVEY_DAYS, ShownValue, ToolCall, Trouble, data, day, drivers,
+    ENDPOINT, MetricInfo, NOTE, SURVEY_DAYS, ShownValue, ToolCall, ToolError, data, day, drivers,
     shown, sleep_and_load,
 };
 use crate::arguments::NoArgs;
@@ -47,7 +47,7 @@ struct Glance {
     baseline: Finding<Baseline>,
 }
 
-pub(crate) async fn today(call: ToolCall<'_>, _: NoArgs) -> Result<Json<Today>, Trouble> {
+pub(crate) async fn today(call: ToolCall<'_>, _: NoArgs) -> Result<Json<Today>, ToolError> {
     let data = data(call.ctx, Some(SURVEY_DAYS))?;
     let date = data.today;
     let newest_day = data.newest().filter(|newest| *newest != date);
@@ -123,7 +123,7 @@ struct Compared {
 pub(crate) async fn review(
     call: ToolCall<'_>,
     args: ReviewArgs,
-) -> Result<Json<PeriodReview>, Trouble> {
+) -> Result<Json<PeriodReview>, ToolError> {
     let length = match args.period.as_deref() {
         None | Some("week") => 7,
         Some("month") => 30,
@@ -194,7 +194,7 @@ pub(crate) struct Comparison {
 pub(crate) async fn comparison(
     call: ToolCall<'_>,
     args: ComparisonArgs,
-) -> Result<Json<Comparison>, Trouble> {
+) -> Result<Json<Comparison>, ToolError> {
     let data = data(call.ctx, None)?;
     let first =
         (day(&data, "first_from", &args.first_from)?, day(&data, "first_to", &args.first_to)?);

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use store::records::{Cell, QueryLimits, QueryOutput, SqlError};
 
-use super::{ENDPOINT, ToolCall, Trouble};
+use super::{ENDPOINT, ToolCall, ToolError};
 use crate::tool::Json;
 use crate::whoop::problem::WhoopProblem;
 
@@ -46,7 +46,7 @@ pub(crate) struct QueryResult {
 pub(crate) async fn query(
     call: ToolCall<'_>,
     args: QueryArgs,
-) -> Result<Json<QueryResult>, Trouble> {
+) -> Result<Json<QueryResult>, ToolError> {
     let limit = args.limit.map_or(Some(ROWS_DEFAULT), |limit| usize::try_from(limit).ok());
     let limit = limit.filter(|limit| (1..=ROWS_MAX).contains(limit));
     let limit =
@@ -76,13 +76,13 @@ pub(crate) async fn query(
         Ok(()) => Ok(Json(result)),
         Err(SqlError::Records(error)) => Err(WhoopProblem::cache(ENDPOINT, &error).into()),
         Err(SqlError::NotAQuery) => {
-            let words = format!("only one SELECT over these views: {}", VIEWS.join(", "));
-            Err(WhoopProblem::invalid(ENDPOINT, words).into())
+            let message = format!("only one SELECT over these views: {}", VIEWS.join(", "));
+            Err(WhoopProblem::invalid(ENDPOINT, message).into())
         }
         Err(error) => {
-            let words = error.to_string();
-            let words = words.split("\nhint:").next().unwrap_or_default().to_owned();
-            Err(WhoopProblem::invalid(ENDPOINT, words).into())
+            let message = error.to_string();
+            let message = message.split("\nhint:").next().unwrap_or_default().to_owned();
+            Err(WhoopProblem::invalid(ENDPOINT, message).into())
         }
     }
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::daily::DailyData;
 use super::metrics::{MAIN, METRICS};
-use super::{BEFORE_DAYS, MetricInfo, NOTE, ToolCall, Trouble, data, days, metric};
+use super::{BEFORE_DAYS, MetricInfo, NOTE, ToolCall, ToolError, data, days, metric};
 use crate::tool::Json;
 
 pub(super) const BASELINE_DAYS: i32 = 90;
@@ -43,7 +43,7 @@ pub(crate) struct MetricBaseline {
 pub(crate) async fn baseline(
     call: ToolCall<'_>,
     args: MetricArgs,
-) -> Result<Json<MetricBaseline>, Trouble> {
+) -> Result<Json<MetricBaseline>, ToolError> {
     let (metric, days) = (metric(&args.metric)?, days(args.days, BASELINE_DAYS)?);
     let data = data(call.ctx, Some(days.saturating_add(BEFORE_DAYS)))?;
     let (series, until) = (data.series(metric.name), data.today);
@@ -75,7 +75,7 @@ pub(crate) struct MetricTrend {
 pub(crate) async fn trend(
     call: ToolCall<'_>,
     args: MetricArgs,
-) -> Result<Json<MetricTrend>, Trouble> {
+) -> Result<Json<MetricTrend>, ToolError> {
     let (metric, days) = (metric(&args.metric)?, days(args.days, BASELINE_DAYS)?);
     let data = data(call.ctx, Some(days))?;
     let series = data.series(metric.name).last_days(data.today, days);
@@ -129,7 +129,7 @@ struct MetricRecords {
 pub(crate) async fn records(
     call: ToolCall<'_>,
     args: RecordsArgs,
-) -> Result<Json<Records>, Trouble> {
+) -> Result<Json<Records>, ToolError> {
     let wanted: Vec<&Metric> = match args.metric.as_deref() {
         Some(name) => vec![metric(name)?],
         None => METRICS.iter().filter(|metric| MAIN.contains(&metric.name)).collect(),

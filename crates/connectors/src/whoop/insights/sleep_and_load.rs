@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::daily::DailyData;
 use super::metrics::{WORKOUT_ENERGY, ZONE_MINUTES};
 use super::{
-    BEFORE_DAYS, ENDPOINT, NOTE, SURVEY_DAYS, ToolCall, Trouble, data, days, glance, rounded,
+    BEFORE_DAYS, ENDPOINT, NOTE, SURVEY_DAYS, ToolCall, ToolError, data, days, glance, rounded,
 };
 use crate::tool::Json;
 use crate::whoop::problem::WhoopProblem;
@@ -37,13 +37,13 @@ pub(crate) struct Load {
 pub(crate) async fn training_load(
     call: ToolCall<'_>,
     args: LoadArgs,
-) -> Result<Json<Load>, Trouble> {
+) -> Result<Json<Load>, ToolError> {
     let (unit, name) = match args.unit.as_deref() {
         None | Some("kj") => ("kj", WORKOUT_ENERGY),
         Some("zone_minutes") => ("zone_minutes", ZONE_MINUTES),
         Some(_) => {
-            let words = "`unit` must be `kj` or `zone_minutes`";
-            return Err(WhoopProblem::invalid(ENDPOINT, words).into());
+            let message = "`unit` must be `kj` or `zone_minutes`";
+            return Err(WhoopProblem::invalid(ENDPOINT, message).into());
         }
     };
     let data = data(call.ctx, Some(SURVEY_DAYS))?;
@@ -64,7 +64,7 @@ pub(super) fn load_of(data: &DailyData, name: &str) -> Finding<TrainingLoad> {
 }
 
 #[derive(Deserialize, JsonSchema)]
-pub(crate) struct SleepArgs {
+pub(crate) struct SleepReportArgs {
     /// How many days back, 30 where it is missing.
     #[serde(default)]
     days: Option<i64>,
@@ -83,8 +83,8 @@ pub(crate) struct SleepReport {
 
 pub(crate) async fn sleep_report(
     call: ToolCall<'_>,
-    args: SleepArgs,
-) -> Result<Json<SleepReport>, Trouble> {
+    args: SleepReportArgs,
+) -> Result<Json<SleepReport>, ToolError> {
     let days = days(args.days, REPORT_DAYS)?;
     let data = data(call.ctx, Some(days.saturating_add(BEFORE_DAYS)))?;
     let (from, to) = (data.today.plus(1 - days), data.today);

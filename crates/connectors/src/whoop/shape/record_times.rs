@@ -144,9 +144,12 @@ mod tests {
             let flat = shaped.flat.clone().unwrap();
             assert_eq!(flat.get("start_utc"), Some(&json!(start)), "what came is shown");
             assert_eq!(flat.get("local_date").unwrap().is_null(), doubt.is_some(), "{raw}");
-            let words = shaped.doubt_words(Kind::Workouts);
-            assert_eq!(words.is_some(), doubt.is_some());
-            assert!(words.is_none_or(|words| !words.contains(offset)), "values are not repeated");
+            let message = shaped.doubt_message(Kind::Workouts);
+            assert_eq!(message.is_some(), doubt.is_some());
+            assert!(
+                message.is_none_or(|message| !message.contains(offset)),
+                "values are not repeated"
+            );
         }
     }
 

@@ -27,10 +27,10 @@ const PARTS_AT_ONCE: usize = 5;
 
 pub(super) async fn fetch(job: &SyncJob<'_>, kind: Kind) -> Result<Option<String>, ResourceError> {
     let (records, now_us) = (&job.ctx.records, job.started_us);
-    let Some(reach) = reach(job.ctx, kind, job.asked, now_us)? else {
-        let words =
+    let Some(reach) = reach(job.ctx, kind, job.request, now_us)? else {
+        let message =
             "`since` is not a time; write 2026-04-01, 2026-04-01T08:00:00Z or `last 30 days`";
-        return Err(WhoopProblem::new(WhoopCode::ValidationError, "/sync", words).into());
+        return Err(WhoopProblem::new(WhoopCode::ValidationError, "/sync", message).into());
     };
     let left_off_us = position::left_off_us(records, kind)?;
     let (position, gaps) = position::begin(records, kind, reach, now_us)?;

@@ -36,7 +36,8 @@ struct Ration {
     /// The last requested id of the others; the next round continues after it.
     last: String,
     /// When each active record was requested.
-    asked: BTreeMap<String, i64>,
+    #[serde(rename = "asked")]
+    requested: BTreeMap<String, i64>,
 }
 
 /// Re-reads some unscored records that began before `before_us`, each by its id.
@@ -84,14 +85,14 @@ impl Ration {
             row.state.as_deref() == Some(PENDING) && now_us - row.updated_us < LIVELY_US
         };
         let (lively, others): (Vec<&Unsettled>, Vec<&Unsettled>) = rows.iter().partition(is_lively);
-        self.asked.retain(|id, _| lively.iter().any(|row| row.id == *id));
+        self.requested.retain(|id, _| lively.iter().any(|row| row.id == *id));
         let rested = |row: &&&Unsettled| {
-            self.asked.get(&row.id).is_none_or(|at_us| now_us - at_us >= LIVELY_PAUSE_US)
+            self.requested.get(&row.id).is_none_or(|at_us| now_us - at_us >= LIVELY_PAUSE_US)
         };
         let mut ids: Vec<String> =
             lively.iter().filter(rested).take(LIVELY_MAX).map(|row| row.id.clone()).collect();
         for id in &ids {
-            self.asked.insert(id.clone(), now_us);
+            self.requested.insert(id.clone(), now_us);
         }
         if now_us - self.began_us >= DAY_US {
             self.began_us = now_us;
@@ -170,6 +171,6 @@ mod tests {
         assert!(ration.take(&rows, NOW + 1).is_empty());
         assert_eq!(ration.take(&rows, NOW + LIVELY_PAUSE_US), ["late"]);
         assert!(ration.take(&rows[1..], NOW + LIVELY_PAUSE_US).is_empty());
-        assert!(ration.asked.is_empty(), "scored records are forgotten");
+        assert!(ration.requested.is_empty(), "scored records are forgotten");
     }
 }

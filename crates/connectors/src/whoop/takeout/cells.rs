@@ -22,7 +22,7 @@ pub(super) struct Moment {
 
 impl ExportRow<'_> {
     pub(super) fn text(&self, column: Column) -> Option<&str> {
-        let text = self.row.get(self.header.place(column)?)?.trim();
+        let text = self.row.get(self.header.position(column)?)?.trim();
         (!text.is_empty()).then_some(text)
     }
 

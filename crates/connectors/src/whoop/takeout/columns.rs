@@ -122,14 +122,14 @@ pub(super) enum Decimals {
 pub(super) struct Header {
     pub(super) table: ExportTable,
     pub(super) decimals: Decimals,
-    places: Vec<Option<Column>>,
+    positions: Vec<Option<Column>>,
 }
 
 impl Header {
     /// `None` if the columns match no known table.
     pub(super) fn read<'a>(names: impl Iterator<Item = &'a str>) -> Option<Header> {
-        let places: Vec<Option<Column>> = names.map(column).collect();
-        let has = |column| places.contains(&Some(column));
+        let positions: Vec<Option<Column>> = names.map(column).collect();
+        let has = |column| positions.contains(&Some(column));
         if !has(Column::CycleStart) {
             return None;
         }
@@ -144,20 +144,20 @@ impl Header {
         } else {
             return None;
         };
-        Some(Header { table, decimals: Decimals::Point, places })
+        Some(Header { table, decimals: Decimals::Point, positions })
     }
 
     /// The index of a column.
-    pub(super) fn place(&self, column: Column) -> Option<usize> {
-        self.places.iter().position(|place| *place == Some(column))
+    pub(super) fn position(&self, column: Column) -> Option<usize> {
+        self.positions.iter().position(|position| *position == Some(column))
     }
 }
 
 impl Header {
     /// Detects the number format from all rows. A decimal point anywhere decides it.
     pub(super) fn learn_decimals<'a>(&mut self, rows: impl Iterator<Item = &'a csv::StringRecord>) {
-        let numbers = rows.flat_map(|row| row.iter().zip(&self.places));
-        let numbers = numbers.filter(|(_, place)| place.is_some_and(Column::is_number));
+        let numbers = rows.flat_map(|row| row.iter().zip(&self.positions));
+        let numbers = numbers.filter(|(_, position)| position.is_some_and(Column::is_number));
         let mut decimals = None;
         for (text, _) in numbers {
             if text.contains('.') {

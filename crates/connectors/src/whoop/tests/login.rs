@@ -66,7 +66,9 @@ async fn older_tools_give_whoops_json_as_sent() {
             .is_i64()
     );
     let missing = fixture.answer("whoop-get-cycle-by-id", json!({"cycleId": 1})).await;
-    let Answer::Failed { code: "NOT_FOUND", words } = &missing else { unreachable!("{missing:?}") };
+    let Answer::Failed { code: "NOT_FOUND", message: words } = &missing else {
+        unreachable!("{missing:?}")
+    };
     assert_eq!(words, "resource not found", "the code is said once");
     let bad = fixture.answer("whoop-get-sleep-collection", json!({"limit": 26})).await;
     assert!(matches!(bad, Answer::Failed { .. }), "{bad:?}");
@@ -94,7 +96,7 @@ async fn no_token_appears_in_an_answer_of_the_older_tools() {
     let fixture = fixture(3);
     let before = fixture.ctx.accounts.load("whoop").unwrap().unwrap();
     let url = fixture.answer("whoop-get-authorization-url", json!({})).await;
-    let Answer::Said { text, .. } = &url else { unreachable!("{url:?}") };
+    let Answer::Text { text, .. } = &url else { unreachable!("{url:?}") };
     assert!(
         text.starts_with("Authorization URL: ")
             && text.contains("offline")
@@ -112,7 +114,7 @@ async fn no_token_appears_in_an_answer_of_the_older_tools() {
         assert!(!shown.contains(secret.expose().as_str()));
     }
     let revoked = fixture.answer("whoop-revoke-user-access", json!({})).await;
-    let Answer::Said { text, .. } = &revoked else { unreachable!("{revoked:?}") };
+    let Answer::Text { text, .. } = &revoked else { unreachable!("{revoked:?}") };
     assert_eq!(text, "User access revoked successfully");
     assert_eq!(fixture.ctx.accounts.load("whoop").unwrap(), None);
     assert_eq!(
@@ -140,7 +142,9 @@ async fn a_code_is_exchanged_into_the_vault_and_a_wrong_one_changes_nothing() {
     fixture.call("sync_whoop", json!({})).await;
     let before = fixture.ctx.accounts.load("whoop").unwrap().unwrap();
     let wrong = fixture.answer("whoop-exchange-code-for-token", json!({"code": "nonsense"})).await;
-    let Answer::Failed { code: "AUTH_FAILED", words } = &wrong else { unreachable!("{wrong:?}") };
+    let Answer::Failed { code: "AUTH_FAILED", message: words } = &wrong else {
+        unreachable!("{wrong:?}")
+    };
     assert!(words.contains("invalid_grant") && !words.contains("nonsense"), "{words}");
     assert_eq!(fixture.ctx.accounts.load("whoop").unwrap().unwrap(), before);
     let missing = fixture.answer("whoop-exchange-code-for-token", json!({})).await;
@@ -172,7 +176,7 @@ async fn an_access_token_that_the_owner_lets_through_is_set_if_it_works() {
     let tokens = fixture.whoop.control().tokens();
     let token = tokens["access_token"].as_str().unwrap();
     let set = fixture.answer("whoop-set-access-token", json!({"accessToken": token})).await;
-    let Answer::Said { text, value } = &set else { unreachable!("{set:?}") };
+    let Answer::Text { text, value } = &set else { unreachable!("{set:?}") };
     assert_eq!(text, "Access token set successfully");
     assert!(!value.to_string().contains(token));
     let after = fixture.ctx.accounts.load("whoop").unwrap().unwrap();

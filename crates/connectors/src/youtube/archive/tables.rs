@@ -113,7 +113,7 @@ const LANGUAGES: &[&str] = &[
 ];
 
 fn title_of<'a>(header: &[String], cells: &'a [String]) -> Option<&'a str> {
-    let has = |name: &str, words: &[&str]| words.iter().any(|word| name.contains(word));
+    let has = |name: &str, message: &[&str]| message.iter().any(|word| name.contains(word));
     let is_title = |name: &&String| {
         let name = name.to_lowercase();
         has(&name, TITLES) && !has(&name, LANGUAGES)
@@ -138,7 +138,7 @@ struct TableReader {
     /// The playlist of its entries, from the file name.
     playlist: String,
     title: String,
-    place: u64,
+    position: u64,
     seen: std::collections::HashMap<String, u64>,
     others: usize,
 }
@@ -158,7 +158,7 @@ impl TableReader {
             (unnamed(title), title.to_owned())
         });
         let seen = std::collections::HashMap::new();
-        TableReader { header: Vec::new(), playlist, title, place: 0, seen, others: 0 }
+        TableReader { header: Vec::new(), playlist, title, position: 0, seen, others: 0 }
     }
 
     fn take(&mut self, cells: &[String], intake: &mut Intake<'_>) -> Result<(), Stop> {
@@ -196,14 +196,14 @@ impl TableReader {
         if is_likes {
             return Ok(intake.fill(&LIKES, json!({ "snippet": snippet }))?);
         }
-        self.place += 1;
+        self.position += 1;
         let times = self.seen.entry(video.to_owned()).or_insert(0);
         *times += 1;
         let item = json!({
             "snippet": snippet,
             "playlist_id": self.playlist,
             "playlist": self.title,
-            "position": self.place,
+            "position": self.position,
             "occurrence": times,
         });
         Ok(intake.fill(&PLAYLIST_ITEMS, item)?)

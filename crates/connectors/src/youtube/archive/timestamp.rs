@@ -133,13 +133,13 @@ fn signed(sign: char, minutes: i64) -> i32 {
 
 /// Is it p.m.? `None` if the text does not say.
 fn half_of_day(tokens: &[&Token]) -> Option<bool> {
-    let words: Vec<&str> = tokens.iter().filter_map(|token| word(token)).collect();
-    let halves = words.windows(2).find_map(|pair| match pair {
+    let message: Vec<&str> = tokens.iter().filter_map(|token| word(token)).collect();
+    let halves = message.windows(2).find_map(|pair| match pair {
         ["a" | "π", "m" | "μ"] => Some(false),
         ["p" | "μ", "m" | "μ"] => Some(true),
         _ => None,
     });
-    let whole = words.iter().find_map(|word| match *word {
+    let whole = message.iter().find_map(|word| match *word {
         "am" | "上午" | "午前" | "오전" | "πμ" | "öö" | "ص" => Some(false),
         "pm" | "下午" | "午後" | "오후" | "μμ" | "ös" | "م" => Some(true),
         _ => None,
@@ -279,11 +279,11 @@ const ZONES: &[(&str, i32)] = &[
 fn named(at: DateTime, tokens: &[&Token], zone: &TimeZone) -> Option<i64> {
     let here = zone.to_ambiguous_timestamp(at).compatible().ok()?;
     let own = zone.to_offset_info(here).abbreviation().to_lowercase();
-    let words: Vec<&str> = tokens.iter().filter_map(|token| word(token)).collect();
-    if words.contains(&own.as_str()) {
+    let message: Vec<&str> = tokens.iter().filter_map(|token| word(token)).collect();
+    if message.contains(&own.as_str()) {
         return Some(here.as_second());
     }
-    let found = words.iter().rev().find_map(|word| ZONES.iter().find(|(name, _)| name == word));
+    let found = message.iter().rev().find_map(|word| ZONES.iter().find(|(name, _)| name == word));
     match found {
         Some((_, minutes)) => {
             Some(Offset::from_seconds(minutes * 60).ok()?.to_timestamp(at).ok()?.as_second())

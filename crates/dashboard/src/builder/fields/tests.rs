@@ -27,7 +27,7 @@ fn changed(base: &str, text: &str, form: &[(&str, &str)]) -> Result<String, Stri
     apply_fields(&mut draft, &Draft::new(base), &fields)?;
     draft
         .compile()
-        .map_err(|problems| problems.iter().map(|p| p.words.clone()).collect::<String>())?;
+        .map_err(|problems| problems.iter().map(|p| p.message.clone()).collect::<String>())?;
     Ok(draft.text)
 }
 
@@ -166,9 +166,9 @@ fn many_tools_are_changed_at_once_and_wrong_fields_are_refused_in_words() {
             "has an entry already",
         ),
     ];
-    for (form, words) in table {
+    for (form, message) in table {
         let error = changed(YAML, YAML, &form).unwrap_err();
-        assert!(error.contains(words), "{form:?}: {error}");
+        assert!(error.contains(message), "{form:?}: {error}");
     }
     let hidden = YAML.replace("hide: [wipe]", "hide: [\"wip*\"]");
     let error = changed(&hidden, &hidden, &[("s:tools:wipe", "allow")]).unwrap_err();

@@ -24,7 +24,7 @@ const ROWS_MAX: usize = 30;
 
 /// What is shown, before it is read.
 #[derive(Default)]
-pub(super) struct Shown<'a> {
+pub(super) struct PolicyView<'a> {
     pub(super) name: &'a str,
     pub(super) draft: Draft,
     /// The stored version that the text is; none for a draft.
@@ -130,14 +130,14 @@ impl PolicyPage {
         app: &App,
         visit: &Visit,
         effective: &Effective,
-        shown: Shown<'_>,
+        shown: PolicyView<'_>,
     ) -> Result<PolicyPage, Problem> {
-        let Shown { name, draft, version, error, open, touched } = shown;
+        let PolicyView { name, draft, version, error, open, touched } = shown;
         let current = effective.policies.get(name);
         let is_current =
             version.is_none_or(|version| current.is_some_and(|c| c.version == version));
         let current_text = current.map(|current| current.source.as_str());
-        let server = server_of(effective, name, visit.field("server").or(visit.asked("server")));
+        let server = server_of(effective, name, visit.field("server").or(visit.param("server")));
         let offered = offered(app, effective, server.as_deref())?;
         let filter = NameFilter::of(visit);
         let mut page = PolicyPage {
@@ -196,7 +196,7 @@ impl PolicyPage {
         open: Option<String>,
     ) -> Result<(), Problem> {
         let doc = Doc::read(json.as_bytes(), &Bounds::POLICY)
-            .map_err(|refusal| Problem::invalid(refusal.words))?;
+            .map_err(|refusal| Problem::invalid(refusal.message))?;
         let outline = Outline { policy, root: doc.root() };
         self.warnings = policy.warnings().iter().map(DraftProblem::from).collect();
         self.default = if policy.allows_unnamed() { "allow" } else { "deny" };
@@ -209,13 +209,13 @@ impl PolicyPage {
         self.open = open.map(|pointer| open_view(&outline, &pointer, offered));
         let outcomes = policy.run_tests();
         let failed = outcomes.iter().filter(|outcome| !outcome.passed);
-        let words = |test: &policy::TestOutcome| {
+        let message = |test: &policy::TestOutcome| {
             format!(
                 "line {}: `{}` expects {}, got {} by {}",
                 test.line, test.name, test.expected, test.got, test.rule
             )
         };
-        let failed: Vec<String> = failed.map(words).collect();
+        let failed: Vec<String> = failed.map(message).collect();
         self.tests = Some(Tests { passed: outcomes.len() - failed.len(), failed });
         if self.is_changed {
             self.compare(app, &outline, current, offered)?;

@@ -51,7 +51,7 @@ pub(crate) fn add(app: &App, visit: &Visit) -> Result<Response, Problem> {
     };
     match done {
         Err(problem) if problem.status == StatusCode::UNPROCESSABLE_ENTITY => {
-            let view = servers_page(app, visit, None, Some(problem.words))?;
+            let view = servers_page(app, visit, None, Some(problem.message))?;
             render(visit.format, StatusCode::UNPROCESSABLE_ENTITY, &view)
         }
         done => done,
@@ -102,7 +102,8 @@ fn view(id: &str, name: &str, tried: &TriedServer) -> TriedView {
 fn add_tried(app: &App, visit: &Visit) -> Result<Response, Problem> {
     let id = visit.needed_field("tried", "the tried server")?;
     let new = app.pending.get(id, &visit.person.name, app.now_us());
-    let new = new.ok_or_else(|| Problem::invalid("this try is too long ago; try it again"))?;
+    let new =
+        new.ok_or_else(|| Problem::invalid("this trial has expired; try the server again"))?;
     let names = app.live.settings().names();
     app.act(&visit.person.name, |registry, now_us| registry.add_server(&new, &names, now_us))?;
     app.pending.remove(id);

@@ -61,13 +61,13 @@ pub(super) fn begin(app: &App, arrival: &Arrival<'_>) -> Result<Response, Proble
         return Ok(Response::see_other(super::PATH));
     }
     let now_us = app.now_us();
-    // Each begun sign-in counts until it succeeds, so that nobody can begin them without end.
+    // Each begun sign-in counts until it succeeds, so that they cannot be begun without end.
     app.sign_in_limit.failed(arrival.remote, now_us);
     let [state, nonce, verifier, browser] = random_texts(app)?;
     let pending = PendingTeamSignIn::new(&redirect_uri, [nonce, verifier], &browser, now_us);
     let url = app.team.begin(oidc, &pending.as_sign_in(&state)).map_err(|error| {
-        let words = format!("signing in with {} is not possible now: {error}", oidc.label);
-        Problem::new(StatusCode::BAD_GATEWAY, words)
+        let message = format!("signing in with {} is not possible now: {error}", oidc.label);
+        Problem::new(StatusCode::BAD_GATEWAY, message)
     })?;
     app.team_sign_ins.put(state, pending, now_us);
     let secure = if is_https(app, arrival.headers) { "; Secure" } else { "" };
@@ -87,12 +87,12 @@ pub(super) fn finish(app: &App, arrival: &Arrival<'_>) -> Result<Response, Probl
     let claims = match claims(app, oidc, arrival) {
         Ok(claims) => claims,
         Err(why) => {
-            let words = format!(
+            let message = format!(
                 "signing in with {} failed: {why}\nhint: begin again at {}",
                 oidc.label,
                 super::PATH
             );
-            return Ok(failed(app, arrival, StatusCode::UNAUTHORIZED, &words));
+            return Ok(failed(app, arrival, StatusCode::UNAUTHORIZED, &message));
         }
     };
     let email = verified_email(&claims.all);
@@ -115,12 +115,12 @@ pub(super) fn finish(app: &App, arrival: &Arrival<'_>) -> Result<Response, Probl
         IdentitySignIn::NameTaken => "your name is taken here, or cannot be used",
     };
     let who = email.as_deref().unwrap_or(&claims.subject);
-    let words = format!(
+    let message = format!(
         "{} knows you as `{}`, but you may not use this dashboard: {why}\nhint: ask an admin of this gate",
         oidc.label,
         shown(who)
     );
-    Ok(failed(app, arrival, StatusCode::FORBIDDEN, &words))
+    Ok(failed(app, arrival, StatusCode::FORBIDDEN, &message))
 }
 
 /// Who signed in. The sign-in in progress is gone after this, whatever comes of it.

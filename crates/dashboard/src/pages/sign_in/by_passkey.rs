@@ -30,16 +30,16 @@ pub(super) fn finish(app: &App, arrival: &Arrival<'_>) -> Result<Response, Probl
                 None => Ok(refuse(app, arrival, "its counter went back: it may have been copied")),
             }
         }
-        Err(words) => Ok(refuse(app, arrival, &words)),
+        Err(message) => Ok(refuse(app, arrival, &message)),
     }
 }
 
-fn refuse(app: &App, arrival: &Arrival<'_>, words: &str) -> Response {
-    let words = format!(
-        "this passkey was not accepted: {words}\nhint: load the page again, or run `{}` for a sign-in link",
+fn refuse(app: &App, arrival: &Arrival<'_>, message: &str) -> Response {
+    let message = format!(
+        "this passkey was not accepted: {message}\nhint: load the page again, or run `{}` for a sign-in link",
         app.open_command()
     );
-    failed(app, arrival, StatusCode::UNAUTHORIZED, &words)
+    failed(app, arrival, StatusCode::UNAUTHORIZED, &message)
 }
 
 /// The id and the counter of the passkey that signed, or why it is refused.
@@ -62,8 +62,8 @@ fn check(app: &App, arrival: &Arrival<'_>) -> Result<Result<(Vec<u8>, u32), Stri
     let Some(stored) = app.registry.passkey(&id)? else {
         return Ok(Err("it is not known here, or was removed".to_owned()));
     };
-    if let Some(words) = mismatch(&stored, rp_id, &user_handle) {
-        return Ok(Err(words.to_owned()));
+    if let Some(message) = mismatch(&stored, rp_id, &user_handle) {
+        return Ok(Err(message.to_owned()));
     }
     let signed = Signed {
         client_data: &client_data,

@@ -18,7 +18,7 @@ pub(super) fn is_chunked(headers: &HeaderMap) -> Result<bool, Rejection> {
     if !coding.as_bytes().eq_ignore_ascii_case(b"chunked") || codings.next().is_some() {
         return Err(Rejection {
             status: StatusCode::BAD_REQUEST,
-            words: "a body needs a `Content-Length` or a single `Transfer-Encoding: chunked`, not both",
+            message: "a body needs a `Content-Length` or a single `Transfer-Encoding: chunked`, not both",
             header: Some((CONNECTION, CLOSE)),
         });
     }

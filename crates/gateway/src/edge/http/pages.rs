@@ -54,7 +54,7 @@ pub(super) fn policy_schema(request: &Request<IncomingBody>) -> Result<Response<
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return Err(Rejection {
             status: StatusCode::METHOD_NOT_ALLOWED,
-            words: "only GET is allowed here",
+            message: "only GET is allowed here",
             header: Some((ALLOW, HeaderValue::from_static("GET, HEAD"))),
         });
     }

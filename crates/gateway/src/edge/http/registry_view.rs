@@ -95,7 +95,7 @@ fn respond(
 fn not_allowed() -> Rejection {
     Rejection {
         status: StatusCode::METHOD_NOT_ALLOWED,
-        words: "only GET is allowed here",
+        message: "only GET is allowed here",
         header: Some((ALLOW, HeaderValue::from_static("GET, OPTIONS"))),
     }
 }

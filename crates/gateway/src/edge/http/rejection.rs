@@ -14,13 +14,13 @@ use crate::snapshot::Grantee;
 /// The response to a request that is rejected before it becomes a message.
 pub(crate) struct Rejection {
     pub(crate) status: StatusCode,
-    pub(crate) words: &'static str,
+    pub(crate) message: &'static str,
     pub(crate) header: Option<(HeaderName, HeaderValue)>,
 }
 
 impl Rejection {
-    pub(crate) fn new(status: StatusCode, words: &'static str) -> Rejection {
-        Rejection { status, words, header: None }
+    pub(crate) fn new(status: StatusCode, message: &'static str) -> Rejection {
+        Rejection { status, message, header: None }
     }
 }
 
@@ -47,7 +47,7 @@ pub(super) fn reject(
     rejected: &RejectedRequest,
 ) -> Response<Body> {
     let RejectedRequest { rejection, grantee, audit_reason } = rejected;
-    let reason = audit_reason.as_deref().unwrap_or(rejection.words);
+    let reason = audit_reason.as_deref().unwrap_or(rejection.message);
     let grant = grantee.as_ref().map(|grantee| grantee.label.as_str());
     let services = &state.services;
     let audit =
@@ -65,7 +65,7 @@ pub(super) fn response(rejection: &Rejection, audit: Option<u64>) -> Response<Bo
     let body = serde_json::json!({
         "jsonrpc": "2.0",
         "id": null,
-        "error": { "code": code, "message": rejection.words, "data": data },
+        "error": { "code": code, "message": rejection.message, "data": data },
     });
     let mut response = base_response(rejection.status, Body::complete(body.to_string()));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

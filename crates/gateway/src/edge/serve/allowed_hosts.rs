@@ -26,7 +26,7 @@ pub(crate) enum HostError {
 }
 
 impl HostError {
-    pub(crate) fn words(self) -> &'static str {
+    pub(crate) fn message(self) -> &'static str {
         match self {
             HostError::NoHost => "the request has no usable Host header",
             HostError::Host => {

@@ -39,9 +39,9 @@ impl TestListener {
         let listener = Listener::bind(any, Some(tls), Arc::new(bounds)).await.unwrap();
         let (at, statuses) = (listener.address().unwrap(), Arc::<Mutex<Vec<u16>>>::default());
         let recorded = Arc::clone(&statuses);
-        let on_bad_connection: OnBadConnection = Arc::new(move |_, status, words| {
+        let on_bad_connection: OnBadConnection = Arc::new(move |_, status, message| {
             recorded.lock().unwrap().push(status);
-            let mut response = Response::new(Body::complete(words));
+            let mut response = Response::new(Body::complete(message));
             *response.status_mut() = hyper::StatusCode::from_u16(status).unwrap();
             response
         });

@@ -64,13 +64,13 @@ type Stamp = Option<(u64, u64, i64, i64)>;
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     #[error(
-        "cannot read a certificate from `{path}`: {words}\nhint: it must be a PEM file, the server's certificate first"
+        "cannot read a certificate from `{path}`: {message}\nhint: it must be a PEM file, the server's certificate first"
     )]
-    Certificate { path: PathBuf, words: String },
+    Certificate { path: PathBuf, message: String },
     #[error(
-        "cannot read a private key from `{path}`: {words}\nhint: it must be a PEM file with one private key"
+        "cannot read a private key from `{path}`: {message}\nhint: it must be a PEM file with one private key"
     )]
-    Key { path: PathBuf, words: String },
+    Key { path: PathBuf, message: String },
     #[error(
         "the private key in `{path}` is encrypted, and the gate cannot ask for its passphrase\nhint: `openssl pkey -in FILE -out NEW-FILE` writes it without one; keep that file to yourself (mode 0600)"
     )]
@@ -176,7 +176,7 @@ fn first_read(cert_file: &Path, key_file: &Path) -> Result<([Stamp; 2], TlsAccep
     });
     let stamps = stamps.map_err(|error| TlsError::Certificate {
         path: cert_file.to_owned(),
-        words: error.to_string(),
+        message: error.to_string(),
     })?;
     Ok((stamps, read_pair(cert_file, key_file, |path| store::files::read(path, FILE_BYTES_MAX))?))
 }
@@ -194,7 +194,7 @@ fn read_pair(
     read: impl Fn(&Path) -> io::Result<Vec<u8>>,
 ) -> Result<TlsAcceptor, TlsError> {
     let certificate_error =
-        |words: String| TlsError::Certificate { path: cert_file.to_owned(), words };
+        |message: String| TlsError::Certificate { path: cert_file.to_owned(), message };
     let text = read(cert_file).map_err(|error| certificate_error(error.to_string()))?;
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&text)
         .collect::<Result<_, _>>()
@@ -203,7 +203,7 @@ fn read_pair(
         return Err(certificate_error("it contains no certificate".to_owned()));
     }
     let text = read(key_file)
-        .map_err(|error| TlsError::Key { path: key_file.to_owned(), words: error.to_string() })?;
+        .map_err(|error| TlsError::Key { path: key_file.to_owned(), message: error.to_string() })?;
     let key =
         PrivateKeyDer::from_pem_slice(&text).map_err(|error| key_error(key_file, &text, &error))?;
     let mut config = rustls::ServerConfig::builder_with_provider(provider())
@@ -226,11 +226,11 @@ fn key_error(file: &Path, text: &[u8], error: &pem::Error) -> TlsError {
     if memchr::memmem::find(text, b"ENCRYPTED").is_some() {
         return TlsError::EncryptedKey { path };
     }
-    let words = match error {
+    let message = match error {
         pem::Error::NoItemsFound => "it contains no private key".to_owned(),
         error => error.to_string(),
     };
-    TlsError::Key { path, words }
+    TlsError::Key { path, message }
 }
 
 fn provider() -> Arc<rustls::crypto::CryptoProvider> {
@@ -276,8 +276,8 @@ mod tests {
         ] {
             fs::write(&cert_file, cert).unwrap();
             fs::write(&key_file, key).unwrap();
-            let words = Tls::from_files(&cert_file, &key_file).err().unwrap().to_string();
-            assert!(words.contains(expected) && words.contains("\nhint: "), "{words}");
+            let message = Tls::from_files(&cert_file, &key_file).err().unwrap().to_string();
+            assert!(message.contains(expected) && message.contains("\nhint: "), "{message}");
         }
     }
 
@@ -338,8 +338,8 @@ mod tests {
         assert!(std::process::Command::new("mkfifo").arg(&key_file).status().unwrap().success());
         assert!(still_uses(&tls, &old));
         for (cert_file, key_file) in [(&cert_file, &key_file), (&key_file, &cert_file)] {
-            let words = Tls::from_files(cert_file, key_file).err().unwrap().to_string();
-            assert!(words.contains("a pipe, not a file"), "{words}");
+            let message = Tls::from_files(cert_file, key_file).err().unwrap().to_string();
+            assert!(message.contains("a pipe, not a file"), "{message}");
         }
         assert_eq!(Validity::of_file(&key_file), None);
     }

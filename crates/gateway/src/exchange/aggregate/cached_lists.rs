@@ -305,7 +305,7 @@ fn notify_clients(context: &RequestContext, access: &ServerAccess, list: List) {
         }
     }
     let stream = context.state.streams.of(&access.server, grant);
-    stream.tell(notification_body(list.changed(), None).into());
+    stream.publish(notification_body(list.changed(), None).into());
 }
 
 /// The outcome of a read, or none after the timeout.

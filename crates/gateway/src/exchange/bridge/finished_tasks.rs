@@ -34,8 +34,8 @@ impl InFlightCall {
         let result = doc.root().get("result")?.raw();
         let (state, services) = (&self.context.state, self.context.services());
         if result.len() > RESULT_BYTES_MAX {
-            let words = "the result is too large to be kept as a task; call without `task`";
-            return Some(error_body(Some(&self.id), code::INTERNAL, words, None).into());
+            let message = "the result is too large to be kept as a task; call without `task`";
+            return Some(error_body(Some(&self.id), code::INTERNAL, message, None).into());
         }
         let (id, now_us) = (services.random_name()?, services.clock.now().wall_us);
         let kept_ms = self.request.wanted_ttl_ms().unwrap_or(KEPT_MS_MAX).clamp(0, KEPT_MS_MAX);

@@ -98,7 +98,7 @@ impl InFlightCall {
         if is_for_subscribers {
             let context = &self.context;
             let stream = context.state.streams.of(&self.peer.server, &context.grantee.id);
-            stream.tell(event.message.clone());
+            stream.publish(event.message.clone());
         }
         is_for_subscribers
     }

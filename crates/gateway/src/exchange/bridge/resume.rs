@@ -78,8 +78,8 @@ pub(in crate::exchange) async fn update_task(
         Some((calls, parked))
     }) else {
         permits::release(permit, "the task needs no input");
-        let words = "this task does not wait for input";
-        return Outbound::ok(error_body(Some(id), code::INVALID_PARAMS, words, None));
+        let message = "this task does not wait for input";
+        return Outbound::ok(error_body(Some(id), code::INVALID_PARAMS, message, None));
     };
     let answers = params.and_then(|params| params.get("inputResponses"));
     let ParkedCall { reader, requests, grant, until_us } = parked;

@@ -99,7 +99,7 @@ async fn register_for_requests(
         return None;
     }
     let stay = || incoming.context.state.upper_layers.keep_stream_open(incoming.context, peer);
-    peer.request_router.heard.get_or_init(stay).await;
+    peer.request_router.stream_open.get_or_init(stay).await;
     Some(Box::new(peer.request_router.enter(incoming.client_capabilities)))
 }
 

@@ -226,8 +226,8 @@ impl ResponseReader {
             }
             TaskState::Error(error) => Some(self.finish_with_error(error.raw())),
             TaskState::Cancelled => {
-                let words = "\"the server cancelled the task\"";
-                let error = format!("{{\"code\":{},\"message\":{words}}}", code::INTERNAL);
+                let message = "\"the server cancelled the task\"";
+                let error = format!("{{\"code\":{},\"message\":{message}}}", code::INTERNAL);
                 Some(self.finish_with_error(&error))
             }
         }
@@ -249,8 +249,8 @@ impl ResponseReader {
         if !matches!(state, TaskState::Result(_) | TaskState::Error(_)) {
             return self.finish_with(&modern_tasks::legacy_task(task));
         }
-        let words = "this task has ended and cannot be cancelled";
-        let refusal = error_body(Some(&self.call.sent_id), code::INVALID_PARAMS, words, None);
+        let message = "this task has ended and cannot be cancelled";
+        let refusal = error_body(Some(&self.call.sent_id), code::INVALID_PARAMS, message, None);
         let refusal = Bytes::from(refusal);
         match Doc::read(&refusal, &Bounds::ANSWER) {
             Ok(doc) => self.call.finish(200, &refusal, doc.root()),
@@ -267,15 +267,15 @@ impl ResponseReader {
         let polling = self.polling()?;
         (polling.step, polling.interval) = (Step::Pause, interval(task));
         polling.polls = polling.polls.saturating_add(1);
-        let status_message = task.get("statusMessage").map(|words| words.raw().to_owned());
+        let status_message = task.get("statusMessage").map(|message| message.raw().to_owned());
         if status_message.is_none() || status_message == polling.status_message {
             return None;
         }
         polling.status_message = status_message;
-        let (words, step) = (polling.status_message.clone()?, polling.polls);
+        let (message, step) = (polling.status_message.clone()?, polling.polls);
         let token = self.call.request.progress_token()?;
         let params = format!(
-            "{{\"progressToken\":{},\"progress\":{step},\"message\":{words}}}",
+            "{{\"progressToken\":{},\"progress\":{step},\"message\":{message}}}",
             token.raw()
         );
         let notification = Bytes::from(notification_body("notifications/progress", Some(&params)));

@@ -191,8 +191,8 @@ async fn wait_for_sign_in(
 ) -> Result<(), Outbound> {
     let server = &target.access.server.name;
     if !sign_in::is_accepted(incoming.request.params) {
-        let words = "the user did not sign in to the server; the call did not happen".to_owned();
-        let error = UpstreamError::SignIn { why: words, page: None };
+        let message = "the user did not sign in to the server; the call did not happen".to_owned();
+        let error = UpstreamError::SignIn { why: message, page: None };
         return Err(unreachable_response(incoming, target, facts, &error));
     }
     let mut unjudged = UnjudgedRequest { incoming, facts, is_over: false };

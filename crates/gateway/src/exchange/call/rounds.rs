@@ -35,7 +35,7 @@ pub(super) fn open_round_state(
     let text = text.as_str().unwrap_or_default();
     rounds::open(incoming.context, &target.access.server.name, &text, &digest).map(Some).map_err(
         |refused| {
-            let refusal = ProtocolError::params(refused.words()).with_id(&incoming.request.id);
+            let refusal = ProtocolError::params(refused.message()).with_id(&incoming.request.id);
             refuse::refuse(
                 incoming.context,
                 &ProtocolError { http_status: 400, ..refusal },
@@ -108,10 +108,10 @@ pub(super) fn check_urls_opened(
     }
     permits::settle(permit, Ending::Error);
     let (id, server) = (&incoming.request.id, &target.access.server.name);
-    let words = format!("server `{server}` requires a URL to be opened, and it was not");
+    let message = format!("server `{server}` requires a URL to be opened, and it was not");
     Err(Outbound::ok(match incoming.request.method {
-        Method::ToolsCall => error_responses::failed_call(id, &words),
-        _ => error_body(Some(id), code::INTERNAL, &words, None),
+        Method::ToolsCall => error_responses::failed_call(id, &message),
+        _ => error_body(Some(id), code::INTERNAL, &message, None),
     }))
 }
 

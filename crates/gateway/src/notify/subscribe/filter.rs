@@ -184,7 +184,7 @@ mod tests {
     fn of(notifications: &str) -> Result<Filter, String> {
         let text = format!("{{\"notifications\":{notifications}}}");
         let doc = Doc::read(text.as_bytes(), &Bounds::MESSAGE).unwrap();
-        Filter::of(Some(doc.root())).map_err(|refused| refused.words)
+        Filter::of(Some(doc.root())).map_err(|refused| refused.message)
     }
 
     #[test]

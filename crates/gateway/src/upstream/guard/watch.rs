@@ -29,7 +29,7 @@ const LEFTOVER_WAIT: Duration = Duration::from_millis(300);
 /// The poll interval once the command is ending.
 const TICK: Duration = Duration::from_millis(20);
 /// The poll interval once it must have ended.
-const LOOK_PAUSE: Duration = Duration::from_millis(5);
+const POLL_PAUSE: Duration = Duration::from_millis(5);
 /// A process that is stuck in the kernel even after KILL is left alone.
 const KILL_WAIT_MAX: Duration = Duration::from_secs(1);
 
@@ -117,7 +117,7 @@ impl Signals {
 
 /// How far the shutdown has come.
 #[derive(Clone, Copy)]
-enum Phase {
+enum StopPhase {
     Serving,
     /// Its input has ended. It may exit by itself until then.
     Ending(Instant),
@@ -134,7 +134,7 @@ struct Guard<'a> {
 
 impl Guard<'_> {
     fn watch(mut self) -> ExitCode {
-        let mut phase = Phase::Serving;
+        let mut phase = StopPhase::Serving;
         loop {
             let input_ended = self.wait(phase);
             self.reap();
@@ -142,26 +142,30 @@ impl Guard<'_> {
                 return self.leave(LEFTOVER_WAIT);
             }
             phase = match phase {
-                Phase::Terminating(until) if until <= Instant::now() => {
+                StopPhase::Terminating(until) if until <= Instant::now() => {
                     return self.leave(Duration::ZERO);
                 }
-                Phase::Terminating(until) => Phase::Terminating(until),
+                StopPhase::Terminating(until) => StopPhase::Terminating(until),
                 _ if getppid() != self.job.gate => terminate(ORPHAN_WAIT),
                 _ if self.signals.stop.load(Ordering::Relaxed) => terminate(self.job.term_wait),
-                Phase::Ending(until) if until <= Instant::now() => terminate(self.job.term_wait),
-                Phase::Serving if input_ended => Phase::Ending(Instant::now() + self.job.end_wait),
+                StopPhase::Ending(until) if until <= Instant::now() => {
+                    terminate(self.job.term_wait)
+                }
+                StopPhase::Serving if input_ended => {
+                    StopPhase::Ending(Instant::now() + self.job.end_wait)
+                }
                 same => same,
             };
         }
     }
 
     /// Waits for an event. True if the command's input has ended.
-    fn wait(&mut self, phase: Phase) -> bool {
+    fn wait(&mut self, phase: StopPhase) -> bool {
         let stdin = std::io::stdin();
         let mut fds = vec![PollFd::new(&self.signals.wake, PollFlags::IN)];
         // Only the gate holds the other end of stdin, so a hang-up means that it closed the pipe or died.
         // After that it is not polled, because the hang-up would wake up poll for ever.
-        let serving = matches!(phase, Phase::Serving);
+        let serving = matches!(phase, StopPhase::Serving);
         if serving {
             fds.push(PollFd::new(&stdin, PollFlags::empty()));
         }
@@ -194,7 +198,7 @@ impl Guard<'_> {
             process_tree::signal_descendants(Signal::TERM);
             let until = Instant::now() + leftover_wait;
             while !self.reap() && Instant::now() < until {
-                std::thread::sleep(LOOK_PAUSE);
+                std::thread::sleep(POLL_PAUSE);
             }
         }
         // First the whole process group, then processes that left it and new ones.
@@ -217,14 +221,14 @@ impl Guard<'_> {
             } else if began >= until {
                 return;
             }
-            std::thread::sleep(LOOK_PAUSE);
+            std::thread::sleep(POLL_PAUSE);
         }
     }
 }
 
-fn terminate(wait: Duration) -> Phase {
+fn terminate(wait: Duration) -> StopPhase {
     process_tree::signal_descendants(Signal::TERM);
-    Phase::Terminating(Instant::now() + wait)
+    StopPhase::Terminating(Instant::now() + wait)
 }
 
 /// The exit code as in shells: the code, or 128 plus the signal.

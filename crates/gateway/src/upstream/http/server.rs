@@ -13,7 +13,7 @@ use url::{Position, Url};
 
 use crate::runtime::loop_detection::VIA;
 use crate::runtime::response_buffer::BufferQuota;
-use crate::upstream::body::Body;
+use crate::upstream::body::ResponseBody;
 use crate::upstream::connection_limits::{GrantLimits, SlotKind};
 use crate::upstream::dial::{Dialer, TargetRefused};
 use crate::upstream::error::UpstreamError;
@@ -95,7 +95,7 @@ impl HttpServer {
         limits: &GrantLimits,
         session_headers: &SessionHeaders,
         out: &UpstreamMessage,
-    ) -> Result<Response<Body>, UpstreamError> {
+    ) -> Result<Response<ResponseBody>, UpstreamError> {
         self.post_at(&self.uri, limits, session_headers, out).await
     }
 
@@ -106,7 +106,7 @@ impl HttpServer {
         limits: &GrantLimits,
         session_headers: &SessionHeaders,
         out: &UpstreamMessage,
-    ) -> Result<Response<Body>, UpstreamError> {
+    ) -> Result<Response<ResponseBody>, UpstreamError> {
         let make_request = |table| {
             let accept = if out.prefers_stream { STREAM_FIRST } else { EITHER };
             let mut headers = self.headers(table, accept, session_headers, &out.headers);
@@ -125,7 +125,7 @@ impl HttpServer {
         accept: &HeaderValue,
         session_headers: &SessionHeaders,
         more: Option<&(HeaderName, HeaderValue)>,
-    ) -> Result<Response<Body>, UpstreamError> {
+    ) -> Result<Response<ResponseBody>, UpstreamError> {
         let is_stream = method == Method::GET;
         let kind = if is_stream { SlotKind::Listen } else { SlotKind::Request };
         let make_request = |table| {
@@ -177,7 +177,7 @@ impl HttpServer {
     /// Checks that a message was accepted.
     pub(super) async fn check_accepted(
         &self,
-        response: Response<Body>,
+        response: Response<ResponseBody>,
     ) -> Result<(), UpstreamError> {
         if response.status().is_success() {
             response.into_body().finish(&self.bounds);
@@ -187,7 +187,7 @@ impl HttpServer {
     }
 
     /// An HTTP error with the beginning of its body.
-    pub(super) async fn refusal(&self, response: Response<Body>) -> UpstreamError {
+    pub(super) async fn refusal(&self, response: Response<ResponseBody>) -> UpstreamError {
         let status = response.status().as_u16();
         match response.into_body().prefix(self.bounds.refusal_bytes_max).await {
             Ok(body) => UpstreamError::Status { status, body },

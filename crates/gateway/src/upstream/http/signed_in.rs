@@ -5,7 +5,7 @@ use hyper::{Method, Response, Uri};
 
 use super::HttpLink;
 use super::server::{HttpServer, SessionHeaders};
-use crate::upstream::body::Body;
+use crate::upstream::body::ResponseBody;
 use crate::upstream::connection_limits::GrantLimits;
 use crate::upstream::error::UpstreamError;
 use crate::upstream::login::LinkLogin;
@@ -51,7 +51,7 @@ impl GrantRoute<'_> {
         &self,
         session_headers: &SessionHeaders,
         outgoing: &Outgoing<'_>,
-    ) -> Result<Response<Body>, UpstreamError> {
+    ) -> Result<Response<ResponseBody>, UpstreamError> {
         match self.login.filter(|login| login.is_known()) {
             None => self.send_once(session_headers, outgoing).await,
             Some(login) => Box::pin(self.send_signed_in(login, session_headers, outgoing)).await,
@@ -65,7 +65,7 @@ impl GrantRoute<'_> {
         login: &LinkLogin,
         session_headers: &SessionHeaders,
         outgoing: &Outgoing<'_>,
-    ) -> Result<Response<Body>, UpstreamError> {
+    ) -> Result<Response<ResponseBody>, UpstreamError> {
         const TRIES_MAX: usize = 3;
         let mut token = login.token().await?;
         let mut headers = session_headers.clone();
@@ -93,7 +93,7 @@ impl GrantRoute<'_> {
         &self,
         session_headers: &SessionHeaders,
         outgoing: &Outgoing<'_>,
-    ) -> Result<Response<Body>, UpstreamError> {
+    ) -> Result<Response<ResponseBody>, UpstreamError> {
         match outgoing {
             Outgoing::Post(out) => self.server.post(self.limits, session_headers, out).await,
             Outgoing::PostTo(uri, out) => {
@@ -109,12 +109,12 @@ impl GrantRoute<'_> {
     }
 
     /// What a refusal means for the login, if it has to do with it.
-    async fn login_refusal(&self, response: &Response<Body>) -> Option<UpstreamError> {
+    async fn login_refusal(&self, response: &Response<ResponseBody>) -> Option<UpstreamError> {
         self.login?.refusal(response.status(), response.headers()).await
     }
 
     /// A refused request as an error.
-    async fn refusal(&self, response: Response<Body>) -> UpstreamError {
+    async fn refusal(&self, response: Response<ResponseBody>) -> UpstreamError {
         if let Some(error) = self.login_refusal(&response).await {
             response.into_body().finish(&self.server.bounds);
             return error;
@@ -123,7 +123,7 @@ impl GrantRoute<'_> {
     }
 
     /// Checks that a message was accepted.
-    async fn check_accepted(&self, response: Response<Body>) -> Result<(), UpstreamError> {
+    async fn check_accepted(&self, response: Response<ResponseBody>) -> Result<(), UpstreamError> {
         if response.status().is_success() {
             return self.server.check_accepted(response).await;
         }
@@ -146,7 +146,7 @@ impl HttpLink {
         &self,
         session_headers: &SessionHeaders,
         out: &UpstreamMessage,
-    ) -> Result<Response<Body>, UpstreamError> {
+    ) -> Result<Response<ResponseBody>, UpstreamError> {
         self.route().send(session_headers, &Outgoing::Post(out)).await
     }
 
@@ -155,7 +155,7 @@ impl HttpLink {
         login: &LinkLogin,
         session_headers: &SessionHeaders,
         out: &UpstreamMessage,
-    ) -> Result<Response<Body>, UpstreamError> {
+    ) -> Result<Response<ResponseBody>, UpstreamError> {
         self.route().send_signed_in(login, session_headers, &Outgoing::Post(out)).await
     }
 
@@ -164,24 +164,27 @@ impl HttpLink {
         &self,
         session_headers: &SessionHeaders,
         request: &BodylessRequest<'_>,
-    ) -> Result<Response<Body>, UpstreamError> {
+    ) -> Result<Response<ResponseBody>, UpstreamError> {
         self.route().send(session_headers, &Outgoing::Bodyless(request)).await
     }
 
     /// What a refusal means for the login, if it has to do with it.
-    pub(super) async fn login_refusal(&self, response: &Response<Body>) -> Option<UpstreamError> {
+    pub(super) async fn login_refusal(
+        &self,
+        response: &Response<ResponseBody>,
+    ) -> Option<UpstreamError> {
         self.route().login_refusal(response).await
     }
 
     /// A refused request as an error.
-    pub(super) async fn refusal(&self, response: Response<Body>) -> UpstreamError {
+    pub(super) async fn refusal(&self, response: Response<ResponseBody>) -> UpstreamError {
         self.route().refusal(response).await
     }
 
     /// Checks that a message was accepted.
     pub(super) async fn check_accepted(
         &self,
-        response: Response<Body>,
+        response: Response<ResponseBody>,
     ) -> Result<(), UpstreamError> {
         self.route().check_accepted(response).await
     }

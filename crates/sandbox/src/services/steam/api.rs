@@ -26,8 +26,8 @@ impl Profile {
         let id = call.request.value("steamid").unwrap_or_default();
         let good = id.len() == 17 && id.bytes().all(|byte| byte.is_ascii_digit());
         if !good {
-            let words = "Please verify that all required parameters are being sent";
-            return Err(page(400, "Bad Request", words));
+            let message = "Please verify that all required parameters are being sent";
+            return Err(page(400, "Bad Request", message));
         }
         let most = i64::from(call.state.settings.friends);
         let number = (0..=most).find(|number| steam_id(call.sim.seed, *number) == id);
@@ -174,8 +174,8 @@ fn figures(call: &SteamCall<'_>) -> Figures {
 }
 
 pub(super) fn achievements(call: &mut SteamCall<'_>) -> Response {
-    let refusal = |status: u16, words: &str| {
-        Response::json(status, &json!({ "playerstats": { "error": words, "success": false } }))
+    let refusal = |status: u16, message: &str| {
+        Response::json(status, &json!({ "playerstats": { "error": message, "success": false } }))
     };
     let (game, id) = match figures(call) {
         Figures::Of(game, id) => (game, id),

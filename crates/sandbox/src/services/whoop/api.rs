@@ -207,8 +207,8 @@ fn not_found() -> Response {
     Response::problem(404, "Not Found")
 }
 
-fn bad_request(words: &str) -> Response {
-    Response::problem(400, words)
+fn bad_request(message: &str) -> Response {
+    Response::problem(400, message)
 }
 
 fn unauthorized() -> Response {

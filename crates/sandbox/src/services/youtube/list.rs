@@ -78,14 +78,14 @@ fn answer(
 fn parts(call: &YoutubeCall<'_>) -> Result<Vec<String>, Response> {
     let said = call.request.values("part").collect::<Vec<_>>().join(",");
     if said.is_empty() {
-        let words = "No filter selected. Expected one of: part";
-        return Err(refusal(400, "missingRequiredParameter", words));
+        let message = "No filter selected. Expected one of: part";
+        return Err(refusal(400, "missingRequiredParameter", message));
     }
     let parts: Vec<String> = said.split(',').map(|part| part.trim().to_owned()).collect();
     match parts.iter().find(|part| !PARTS.contains(&part.as_str())) {
         Some(unknown) => {
-            let words = format!("'{unknown}'");
-            Err(refusal(400, "unknownPart", &words))
+            let message = format!("'{unknown}'");
+            Err(refusal(400, "unknownPart", &message))
         }
         None => Ok(parts),
     }
@@ -93,9 +93,9 @@ fn parts(call: &YoutubeCall<'_>) -> Result<Vec<String>, Response> {
 
 fn page(call: &YoutubeCall<'_>) -> Result<(usize, usize), Response> {
     let limit = call.number("maxResults", RESULTS_DEFAULT, 0..=RESULTS_MAX).map_err(|said| {
-        let words =
+        let message =
             format!("Invalid value '{said}'. Values must be within the range: [0, {RESULTS_MAX}]");
-        refusal(400, "invalidParameter", &words)
+        refusal(400, "invalidParameter", &message)
     })?;
     let begin = match call.request.value("pageToken") {
         None => Some(0),

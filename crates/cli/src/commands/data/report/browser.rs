@@ -20,7 +20,7 @@ const BROWSERS: &[&str] = &[
     "msedge",
 ];
 const WAIT_MAX: Duration = Duration::from_mins(2);
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const POLL_EVERY: Duration = Duration::from_millis(50);
 
 /// The page as PDF.
 pub(super) fn print(page: &str) -> Result<Vec<u8>> {
@@ -33,13 +33,13 @@ pub(super) fn print(page: &str) -> Result<Vec<u8>> {
     let folder = tempfile::Builder::new().prefix("tollgate-report-").tempdir()?;
     let (html, pdf) = (folder.path().join("report.html"), folder.path().join("report.pdf"));
     fs::write(&html, page)?;
-    let mut said = run(&browser, folder.path(), &html, &pdf, &[])?;
+    let mut output = run(&browser, folder.path(), &html, &pdf, &[])?;
     // A browser of root refuses to start with its own sandbox. The page is ours and has no script.
-    if said.contains("no-sandbox") && !pdf.exists() {
-        said = run(&browser, folder.path(), &html, &pdf, &["--no-sandbox"])?;
+    if output.contains("no-sandbox") && !pdf.exists() {
+        output = run(&browser, folder.path(), &html, &pdf, &["--no-sandbox"])?;
     }
     fs::read(&pdf).with_context(|| {
-        let last = said.lines().last().unwrap_or_default();
+        let last = output.lines().last().unwrap_or_default();
         format!(
             "`{}` did not print the page: {last}\nhint: `--html` writes the page to print yourself",
             browser.display()
@@ -71,11 +71,11 @@ fn run(browser: &Path, folder: &Path, html: &Path, pdf: &Path, more: &[&str]) ->
         .spawn()
         .with_context(|| format!("cannot start `{}`", browser.display()))?;
     wait(&mut child, browser)?;
-    let mut said = String::new();
+    let mut output = String::new();
     let file = fs::File::open(folder.join("said"))?;
     // A browser may print without end; the last words are near the start.
-    file.take(64 * 1024).read_to_string(&mut said).unwrap_or_default();
-    Ok(said)
+    file.take(64 * 1024).read_to_string(&mut output).unwrap_or_default();
+    Ok(output)
 }
 
 fn wait(child: &mut Child, browser: &Path) -> Result<()> {
@@ -86,7 +86,7 @@ fn wait(child: &mut Child, browser: &Path) -> Result<()> {
             child.wait()?;
             bail!("`{}` did not finish within {} s", browser.display(), WAIT_MAX.as_secs());
         }
-        std::thread::sleep(LOOK_EVERY);
+        std::thread::sleep(POLL_EVERY);
     }
     Ok(())
 }

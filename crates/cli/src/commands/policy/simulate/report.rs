@@ -52,12 +52,12 @@ pub(super) fn show(tally: &Tally, draft: &Draft, out: &mut Out) -> Result<()> {
 fn show_part(change: DecisionChange, part: &[&(&Key, Group)], out: &mut Out) -> Result<()> {
     let calls: u64 = part.iter().map(|(_, group)| group.calls).sum();
     let paint = out.paint();
-    let words = match change {
-        DecisionChange::NewlyDenied => paint.bad(change.words()),
-        DecisionChange::NewlyAllowed | DecisionChange::Same => paint.good(change.words()),
-        DecisionChange::NowAsks | DecisionChange::Depends => paint.careful(change.words()),
+    let message = match change {
+        DecisionChange::NewlyDenied => paint.bad(change.message()),
+        DecisionChange::NewlyAllowed | DecisionChange::Same => paint.good(change.message()),
+        DecisionChange::NowAsks | DecisionChange::Depends => paint.careful(change.message()),
     };
-    out.line(format_args!("{words}: {}", count_of(calls)))?;
+    out.line(format_args!("{message}: {}", count_of(calls)))?;
     let mut table = Table::new(&["server", "name", "calls", "then", "by rule", "row"]);
     for (key, group) in part.iter().take(ROWS_MAX) {
         table.row([
@@ -97,7 +97,7 @@ fn same(tally: &Tally) -> String {
         .collect();
     let calls = count_of(tally.calls(|key| key.change == DecisionChange::Same));
     let parts = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
-    format!("{}: {calls}{parts}", DecisionChange::Same.words())
+    format!("{}: {calls}{parts}", DecisionChange::Same.message())
 }
 
 fn next_steps(tally: &Tally, draft: &Draft, groups: &[(&Key, Group)], out: &Out) {

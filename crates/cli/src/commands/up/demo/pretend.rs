@@ -22,10 +22,10 @@ const DAYS: u32 = 120;
 const SEED: u64 = 4180;
 
 /// A sandbox for every service with accounts. Stops when dropped.
-pub(crate) struct Pretend(Vec<Stand>);
+pub(crate) struct SandboxAccounts(Vec<SandboxAccount>);
 
 /// One of them.
-struct Stand {
+struct SandboxAccount {
     service: &'static Service,
     account: &'static connectors::Account,
     /// The ready message of the sandbox: addresses, client, tokens, keys and cookies.
@@ -33,20 +33,21 @@ struct Stand {
     _sandbox: Running,
 }
 
-impl Pretend {
+impl SandboxAccounts {
     /// The person lives where the owner does: at this offset from UTC.
-    pub(crate) fn start(now_us: i64, offset_min: i64) -> Result<Pretend> {
-        let start = |(service, account)| Stand::start(service, account, now_us, offset_min);
-        Ok(Pretend(with_accounts().map(start).collect::<Result<_>>()?))
+    pub(crate) fn start(now_us: i64, offset_min: i64) -> Result<SandboxAccounts> {
+        let start =
+            |(service, account)| SandboxAccount::start(service, account, now_us, offset_min);
+        Ok(SandboxAccounts(with_accounts().map(start).collect::<Result<_>>()?))
     }
 
     pub(crate) fn connectors(&self) -> impl Iterator<Item = &'static Connector> {
-        self.0.iter().filter_map(|stand| connectors::connector(stand.service.name))
+        self.0.iter().filter_map(|account| connectors::connector(account.service.name))
     }
 
     /// The variables of the simulated services.
     pub(crate) fn settings(&self) -> BTreeMap<&'static str, String> {
-        self.0.iter().flat_map(Stand::settings).collect()
+        self.0.iter().flat_map(SandboxAccount::settings).collect()
     }
 
     /// Settings of services in the demo: only the simulated ones have an address.
@@ -57,26 +58,26 @@ impl Pretend {
 
     /// Signs in to every service and mirrors WHOOP.
     pub(crate) fn connect(&self, stores: &Stores) -> Result<()> {
-        self.0.iter().try_for_each(|stand| stand.connect(stores))?;
+        self.0.iter().try_for_each(|account| account.connect(stores))?;
         let is_first = |one: &&Connector| one.demo.is_some_and(|call| call.needs_mirror);
         self.connectors().filter(is_first).try_for_each(|one| mirror(one.name(), stores))
     }
 }
 
-impl Stand {
+impl SandboxAccount {
     fn start(
         service: &'static Service,
         account: &'static connectors::Account,
         now_us: i64,
         offset_min: i64,
-    ) -> Result<Stand> {
+    ) -> Result<SandboxAccount> {
         let pretended = sandbox::Service::named(service.name)
             .with_context(|| format!("no sandbox for `{}`", service.name))?;
         let sandbox = Sandbox::start(Config {
             offset_min: Some(offset_min),
             ..Config::of(pretended, SEED, DAYS, now_us)
         })?;
-        Ok(Stand { service, account, ready: sandbox.control().ready(), _sandbox: sandbox })
+        Ok(SandboxAccount { service, account, ready: sandbox.control().ready(), _sandbox: sandbox })
     }
 
     fn word(&self, pointer: &str) -> Option<&str> {
@@ -97,8 +98,8 @@ impl Stand {
     }
 
     /// The sandbox address of one of the service's hosts, which may be a path.
-    fn address(&self, place: &Endpoint) -> Option<&str> {
-        let host = place.url.split('/').nth(2).unwrap_or_default();
+    fn address(&self, endpoint: &Endpoint) -> Option<&str> {
+        let host = endpoint.url.split('/').nth(2).unwrap_or_default();
         self.word(&format!("/hosts/{host}")).or_else(|| self.word("/url"))
     }
 
@@ -138,6 +139,6 @@ fn mirror(service: &str, stores: &Stores) -> Result<()> {
     let result = runtime
         .block_on(sync::run(&ctx, mirror, &asked, &|_| {}))
         .map_err(|error| anyhow!("the sandbox cannot be mirrored: {error}"))?;
-    let (act, words) = sync_note(&result, mirror, &super::super::sync::said(&result));
-    stores.note(act, service, &words)
+    let (act, message) = sync_note(&result, mirror, &super::super::sync::message(&result));
+    stores.note(act, service, &message)
 }

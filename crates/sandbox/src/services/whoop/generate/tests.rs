@@ -174,7 +174,7 @@ fn ten_years_contain_every_kind_of_event() {
     assert!((450..750).contains(&pages), "{pages} pages");
     let all = all(&generate);
     let having = |test: &dyn Fn(&Value) -> bool| all.iter().filter(|record| test(record)).count();
-    for (words, count, least) in [
+    for (message, count, least) in [
         ("unscorable", having(&|r| r["score_state"] == "UNSCORABLE"), 10),
         ("naps", having(&|r| r["nap"] == true), 100),
         ("without a night", counts[0] - counts[2], 20),
@@ -193,7 +193,7 @@ fn ten_years_contain_every_kind_of_event() {
             100,
         ),
     ] {
-        assert!(count >= least, "{words}: {count}");
+        assert!(count >= least, "{message}: {count}");
     }
 }
 

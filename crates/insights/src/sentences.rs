@@ -104,7 +104,7 @@ pub fn shortfall(own: &Shortfall) -> String {
 }
 
 /// A look that had too little data.
-pub fn short_look(short: &ShortLook, measured: &[Measured]) -> String {
+pub fn short_series(short: &ShortLook, measured: &[Measured]) -> String {
     let title = metric_of(measured, short.metric).map_or(short.metric, |metric| metric.title);
     let other =
         metric_of(measured, &short.other).map_or(short.other.as_str(), |metric| metric.title);
