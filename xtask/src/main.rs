@@ -13,6 +13,7 @@ mod docs;
 mod fuzz;
 mod insights;
 mod pages;
+mod platforms;
 mod promises;
 mod test;
 mod tidy;
@@ -39,6 +40,7 @@ cargo xtask bench whoop      the WHOOP server compared with the public Python se
 cargo xtask bench pages      speed and size of the dashboard's pages with a million audit rows [--rows N]
 cargo xtask bench insights   1,000 people with planted effects, and ten years of data
 cargo xtask eval classifier  accuracy of the tool classifier on labelled tools [FILE]
+cargo xtask platforms        check the workspace for macOS and Windows [macos|windows] [--crate NAME]
 cargo xtask tidy             house rules that no compiler checks
 cargo xtask docs [--check]   regenerate docs/reference, or compare it
 ";
@@ -70,6 +72,7 @@ fn run(task: &str, rest: &[String]) -> Result<bool> {
         "bench" => measure(&root, rest),
         "eval" => eval(&root, rest),
         "tidy" => tidy::tidy(&root),
+        "platforms" => platforms::platforms(&root, rest),
         "docs" => docs::docs(&root, rest.iter().any(|a| a == "--check")),
         "help" | "--help" | "-h" => {
             print!("{HELP}");

@@ -19,6 +19,7 @@ mod rooms;
 mod rust;
 mod services;
 mod sources;
+mod systems;
 mod type_names;
 
 /// One broken rule.
@@ -51,6 +52,7 @@ pub(crate) fn tidy(root: &Path) -> Result<bool> {
     findings.extend(services::check(&files));
     findings.extend(functions::check(&files));
     findings.extend(type_names::check(&files));
+    findings.extend(systems::check(&files));
     findings.extend(call_path::check(&files));
     findings.extend(format::check(root, &files)?);
     for file in &files {

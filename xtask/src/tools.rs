@@ -62,8 +62,15 @@ pub(crate) fn insights_python() -> Result<PathBuf> {
     Ok(dir.join("venv-insights/bin/python"))
 }
 
+/// Another Python environment; without the lock of [`folder`], which the caller holds.
+pub(crate) fn python_of(requirements: &str, venv: &str, dir: &Path) -> Result<PathBuf> {
+    let e2e = crate::root()?.join("tests/e2e");
+    install_python(&e2e, dir, requirements, venv)?;
+    Ok(dir.join(venv).join("bin/python"))
+}
+
 /// Where everything is installed, locked: two runs at once would install over each other.
-fn folder() -> Result<(PathBuf, fs::File)> {
+pub(crate) fn folder() -> Result<(PathBuf, fs::File)> {
     programs::ensure()?;
     let root = crate::root()?;
     let dir = std::env::var_os("TOLLGATE_TEST_TOOLS")
@@ -187,7 +194,7 @@ fn link_packages(e2e: &Path, packages: &Path) -> Result<()> {
         return Ok(());
     }
     let _ = fs::remove_file(&link);
-    std::os::unix::fs::symlink(packages, &link)
+    platform::files::link_folder(packages, &link)
         .with_context(|| format!("cannot link `{}`", link.display()))
 }
 

@@ -77,7 +77,7 @@ pub(crate) struct RefreshArgs {
     hops: u32,
     /// The process that must end first
     #[arg(long)]
-    after: Option<i32>,
+    after: Option<u32>,
 }
 
 fn find(name: &str) -> Result<(&'static Service, &'static Account)> {

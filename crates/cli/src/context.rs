@@ -31,7 +31,7 @@ mod record;
 mod zone;
 
 pub(crate) use global::Global;
-pub(crate) use helper::{HOPS_OPTION, REFRESH_WORD, own_program};
+pub(crate) use helper::{HOPS_OPTION, REFRESH_WORD};
 pub(crate) use key::is_about_the_key;
 pub(crate) use zone::owners_zone;
 
@@ -100,7 +100,10 @@ impl Context {
             return Ok(home);
         }
         default_home().ok_or_else(|| {
-            anyhow!("cannot determine the home of tollgate: neither `XDG_DATA_HOME` nor `HOME` is set\nhint: `--home DIR`")
+            anyhow!(
+                "cannot determine the home of tollgate: {}\nhint: `--home DIR`",
+                platform::environment::DATA_FOLDER_NAMES
+            )
         })
     }
 
@@ -237,9 +240,7 @@ fn demo_lookup(registry: &Registry, home: &Home) -> Result<VariableLookup> {
 
 /// The home if neither `--home` nor a variable names one.
 pub(crate) fn default_home() -> Option<PathBuf> {
-    let data = folder_variable("XDG_DATA_HOME").filter(|path| path.is_absolute());
-    let data = data.or_else(|| folder_variable("HOME").map(|home| home.join(".local/share")))?;
-    Some(data.join("tollgate"))
+    Some(platform::environment::data_folder(folder_variable)?.join("tollgate"))
 }
 
 fn folder_variable(name: &str) -> Option<PathBuf> {
@@ -316,7 +317,13 @@ pub(crate) fn read_text(path: &Path) -> io::Result<String> {
 /// The user, for audit rows of the owner's actions.
 fn actor() -> String {
     let name = ["USER", "LOGNAME"].iter().find_map(|name| variable(name).filter(|v| !v.is_empty()));
-    let name = name.unwrap_or_else(|| format!("uid {}", rustix::process::geteuid().as_raw()));
+    let name = name.unwrap_or_else(|| {
+        format!(
+            "uid {}",
+            platform::private::this_user()
+                .map_or_else(|_| "unknown".to_owned(), |user| user.to_string())
+        )
+    });
     format!("{name} (cli)")
 }
 

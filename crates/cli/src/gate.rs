@@ -14,8 +14,8 @@ use store::settings::Settings;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
-use crate::context::{Context, Stores, own_program};
-use crate::running::{GateFacts, pid_space};
+use crate::context::{Context, Stores};
+use crate::running::GateFacts;
 use crate::variables::METRICS_VARIABLE;
 
 pub(crate) mod open_files;
@@ -89,8 +89,9 @@ pub(crate) fn runtime() -> Result<Runtime> {
 
 /// Our own binary, as the guard of a child.
 fn guard_program() -> Result<GuardProgram> {
-    let program = own_program().context("cannot find our own program")?;
+    let program = platform::programs::own().context("cannot find our own program")?;
     Ok(GuardProgram {
+        method: platform::guard::Method::default(),
         program,
         args: vec![CHILD_WORD.into()],
         files_max: open_files::original_limit(),
@@ -100,7 +101,7 @@ fn guard_program() -> Result<GuardProgram> {
 pub(crate) fn facts(command: &str, url: Option<String>, stores: &Stores) -> GateFacts {
     GateFacts {
         pid: std::process::id(),
-        pid_space: pid_space(),
+        pid_space: platform::programs::pid_space(),
         command: command.to_owned(),
         started_us: stores.now_us(),
         url,

@@ -30,8 +30,6 @@ mod variables;
 mod vault_key;
 
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
 
@@ -45,10 +43,12 @@ use crate::output::{Out, ReaderGone};
 fn main() -> ExitCode {
     // The guard of a child process must run before any thread is started.
     if std::env::args_os().nth(1).is_some_and(|word| word == gate::CHILD_WORD) {
-        return gateway::upstream::guard::run(std::env::args_os());
+        return platform::guard::run(std::env::args_os());
     }
-    disable_core_dumps();
-    ignore_file_size_signal();
+    // A core file would hold tokens and the vault key in clear. Servers that are started later are not affected.
+    // A system that cannot is in docs/guide/platforms.md.
+    platform::limits::protect_memory();
+    platform::limits::survive_file_size_limit();
     let cli = cli::parse();
     let context = Context::new(&cli.global);
     let out = Out::new(cli.global.json, cli.global.color);
@@ -63,22 +63,6 @@ fn main() -> ExitCode {
             ExitCode::from(COULD_NOT)
         }
     }
-}
-
-/// A core file would hold tokens and the vault key in clear, and another program of the same user could
-/// read the memory of this process. Servers that are started later are not affected.
-fn disable_core_dumps() {
-    use rustix::process::{DumpableBehavior, set_dumpable_behavior};
-    // A failure here is harmless.
-    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
-}
-
-/// By default SIGXFSZ kills a process that writes beyond the file size limit. With a handler the write
-/// fails instead, as on a full disk, and its caller reports it.
-fn ignore_file_size_signal() {
-    let flag = Arc::new(AtomicBool::new(false));
-    // A failure here is harmless.
-    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, flag);
 }
 
 fn run(cli: Cli, context: &Context, out: &mut Out) -> Result<Ending> {

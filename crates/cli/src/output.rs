@@ -118,8 +118,7 @@ impl Out {
 
     /// The width of the terminal; none without a terminal, or if it is unknown.
     fn columns(&self) -> Option<usize> {
-        let size = self.is_terminal.then(|| rustix::termios::tcgetwinsize(io::stdout()).ok())??;
-        Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+        if self.is_terminal { platform::terminal::columns() } else { None }
     }
 
     /// Untrusted data: unchanged to a file or a pipe, with control characters escaped to a terminal.

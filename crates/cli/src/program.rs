@@ -20,11 +20,11 @@ pub(crate) fn find_program(program: &str, cwd: Option<&Path>) -> Option<PathBuf>
 
 /// The same with another `PATH`.
 pub(crate) fn find_in(program: &str, cwd: Option<&Path>, path: Option<&OsStr>) -> Option<PathBuf> {
-    if program.contains('/') {
+    if program.contains(std::path::is_separator) {
         let path = cwd.map_or_else(|| PathBuf::from(program), |cwd| cwd.join(program));
-        return is_program(&path).then_some(path);
+        return platform::programs::at(&path);
     }
-    std::env::split_paths(path?).map(|folder| folder.join(program)).find(|path| is_program(path))
+    platform::programs::find(Path::new(program), path?)
 }
 
 /// The target with the full path of its program, because the gate may have another `PATH` and another
@@ -77,12 +77,6 @@ pub(crate) fn withhold_secrets(command: &mut Command) {
             command.env_remove(field.variable);
         }
     }
-}
-
-fn is_program(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    std::fs::metadata(path)
-        .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
 #[cfg(test)]

@@ -1,23 +1,17 @@
 //! The gates that run on a home. Each holds a lock on its own file, so that a file left by a dead process is
-//! recognized, and listens on a Unix socket: a connection makes it reload the registry and report the status
-//! of its servers. Folder, file and socket are accessible to the owner only.
+//! recognized, and listens on a control channel: a connection makes it reload the registry and report the status
+//! of its servers. Folder, file and channel are accessible to the owner only.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
-use std::io::{Read as _, Write as _};
-use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::{
-    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
-};
-use std::os::unix::net::{UnixListener as StdListener, UnixStream as StdStream};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use gateway::Gate;
-use rustix::fs::FlockOperation;
+use platform::lock::{Alive, AliveFile};
+use platform::{channel, private};
 use serde::{Deserialize, Serialize};
-use tokio::io::AsyncWriteExt as _;
 
 /// The timeout on both sides of the socket.
 const ANSWER_WAIT_MAX: Duration = Duration::from_secs(1);
@@ -47,15 +41,13 @@ pub(crate) struct GateFacts {
 
 /// The file of this process. Removed when dropped; its lock ends with the process.
 pub(crate) struct RunningFile {
-    path: PathBuf,
-    /// The lock lives as long as the open file.
-    _file: File,
+    _file: AliveFile,
 }
 
 impl GateFacts {
     /// Whether these are the facts of this process.
     fn are_our_own(&self) -> bool {
-        self.pid == std::process::id() && self.pid_space == pid_space()
+        self.pid == std::process::id() && self.pid_space == platform::programs::pid_space()
     }
 
     /// The name of this gate's files without extension, unique among live processes.
@@ -64,89 +56,56 @@ impl GateFacts {
     }
 }
 
-/// The inode of our PID namespace; 0 if the kernel does not provide it.
-pub(crate) fn pid_space() -> u64 {
-    fs::metadata("/proc/self/ns/pid").map_or(0, |space| space.ino())
-}
-
 impl RunningFile {
-    /// The file gets its name only when it is complete and locked: other processes remove unlocked ones.
     pub(crate) fn create(home: &Path, facts: &GateFacts) -> Result<RunningFile> {
         let folder = folder(home);
         make_folder(&folder)?;
         let path = folder.join(facts.name()).with_extension("json");
-        let draft = path.with_extension("new");
-        let shown = path.display().to_string();
-        let mut file = OpenOptions::new()
-            .create(true)
-            .truncate(true)
-            .write(true)
-            .mode(0o600)
-            .open(&draft)
-            .with_context(|| format!("cannot write `{shown}`"))?;
-        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)
-            .with_context(|| format!("cannot lock `{shown}`"))?;
-        file.write_all(&serde_json::to_vec(facts)?)?;
-        fs::rename(&draft, &path).with_context(|| format!("cannot write `{shown}`"))?;
-        Ok(RunningFile { path, _file: file })
-    }
-}
-
-impl Drop for RunningFile {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
+        let file = AliveFile::create(&path, &serde_json::to_vec(facts)?)
+            .with_context(|| format!("cannot write `{}`", path.display()))?;
+        Ok(RunningFile { _file: file })
     }
 }
 
 /// Serves the status of the servers to every process of the owner that connects, until dropped.
-pub(crate) struct StatusSocket {
-    path: PathBuf,
+pub(crate) struct StatusChannel {
+    folder: PathBuf,
+    name: String,
     task: tokio::task::JoinHandle<()>,
 }
 
-impl StatusSocket {
-    /// Without a socket `tollgate status` shows less, but the gate runs.
-    pub(crate) fn start(home: &Path, facts: &GateFacts, gate: &Arc<Gate>) -> Option<StatusSocket> {
-        let path = socket(home, facts);
-        match listen(home, &path) {
+impl StatusChannel {
+    /// Without a channel `tollgate status` shows less, but the gate runs.
+    pub(crate) fn start(home: &Path, facts: &GateFacts, gate: &Arc<Gate>) -> Option<StatusChannel> {
+        let (folder, name) = (folder(home), facts.name());
+        match channel::Listener::open(&folder, &name) {
             Ok(listener) => {
                 let task = tokio::spawn(serve_status(listener, Arc::clone(gate)));
-                Some(StatusSocket { path, task })
+                Some(StatusChannel { folder, name, task })
             }
             Err(error) => {
-                tracing::warn!(%error, "cannot open the status socket; `tollgate status` will show less");
+                tracing::warn!(%error, "cannot open the status channel; `tollgate status` will show less");
                 None
             }
         }
     }
 }
 
-impl Drop for StatusSocket {
+impl Drop for StatusChannel {
     fn drop(&mut self) {
         self.task.abort();
-        let _ = fs::remove_file(&self.path);
+        // The task may never be polled again.
+        channel::remove(&self.folder, &self.name);
     }
 }
 
-fn listen(home: &Path, path: &Path) -> std::io::Result<tokio::net::UnixListener> {
-    let _ = fs::remove_file(path);
-    let listener = StdListener::bind(short_path(home, path)?.as_path())?;
-    fs::set_permissions(path, Permissions::from_mode(0o600))?;
-    listener.set_nonblocking(true)?;
-    tokio::net::UnixListener::from_std(listener)
-}
-
-async fn serve_status(listener: tokio::net::UnixListener, gate: Arc<Gate>) {
-    while let Ok((mut stream, _)) = listener.accept().await {
-        let own = rustix::process::getuid().as_raw();
-        // Checked in addition to the file modes, which may have been changed.
-        if stream.peer_cred().is_ok_and(|peer| peer.uid() == own || peer.uid() == 0) {
-            // It may compile policies, which would block this thread.
-            let reloading = Arc::clone(&gate);
-            let _ = tokio::task::spawn_blocking(move || reloading.reload_now()).await;
-            let text = gate.standing().to_string();
-            let _ = tokio::time::timeout(ANSWER_WAIT_MAX, stream.write_all(text.as_bytes())).await;
-        }
+async fn serve_status(mut listener: channel::Listener, gate: Arc<Gate>) {
+    while let Ok(connection) = listener.accept().await {
+        // It may compile policies, which would block this thread.
+        let reloading = Arc::clone(&gate);
+        let _ = tokio::task::spawn_blocking(move || reloading.reload_now()).await;
+        let text = gate.standing().to_string();
+        let _ = tokio::time::timeout(ANSWER_WAIT_MAX, connection.answer(text.as_bytes())).await;
     }
 }
 
@@ -161,35 +120,8 @@ pub(crate) fn request_reload(home: &Path) {
 /// The status of a running gate's servers, if it answers in time. It reloads its registry before it
 /// answers.
 pub(crate) fn query_status(home: &Path, facts: &GateFacts) -> Option<serde_json::Value> {
-    let path = short_path(home, &socket(home, facts)).ok()?;
-    let stream = StdStream::connect(path.as_path()).ok()?;
-    stream.set_read_timeout(Some(ANSWER_WAIT_MAX)).ok()?;
-    let mut text = Vec::new();
-    stream.take(STATUS_BYTES_MAX).read_to_end(&mut text).ok()?;
-    serde_json::from_slice(&text).ok()
-}
-
-/// A path to the socket that fits into a socket address of 108 bytes wherever the home is.
-struct ShortPath {
-    path: PathBuf,
-    _folder: File,
-}
-
-impl ShortPath {
-    fn as_path(&self) -> &Path {
-        &self.path
-    }
-}
-
-fn short_path(home: &Path, path: &Path) -> std::io::Result<ShortPath> {
-    let folder = File::open(folder(home))?;
-    let name = path.file_name().unwrap_or_default();
-    let path = Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string()).join(name);
-    Ok(ShortPath { path, _folder: folder })
-}
-
-fn socket(home: &Path, facts: &GateFacts) -> PathBuf {
-    folder(home).join(facts.name()).with_extension("sock")
+    let text = channel::ask(&folder(home), &facts.name(), ANSWER_WAIT_MAX, STATUS_BYTES_MAX);
+    serde_json::from_slice(&text.ok()?).ok()
 }
 
 /// Every gate that runs on this home now, oldest first.
@@ -207,15 +139,16 @@ fn read_if_alive(path: &Path) -> Option<GateFacts> {
     if path.extension().is_none_or(|extension| extension != "json") {
         return None;
     }
-    let file = File::open(path).ok()?;
-    if rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_ok() {
-        let _ = fs::remove_file(path);
-        let _ = fs::remove_file(path.with_extension("sock"));
-        return None;
+    match AliveFile::read(path, BYTES_MAX) {
+        Alive::Yes(text) => serde_json::from_slice(&text).ok(),
+        Alive::Unknown => None,
+        Alive::No => {
+            AliveFile::remove(path);
+            let name = path.file_stem().unwrap_or_default();
+            channel::remove(path.parent()?, &name.to_string_lossy());
+            None
+        }
     }
-    let mut text = String::new();
-    (&file).take(BYTES_MAX).read_to_string(&mut text).ok()?;
-    serde_json::from_str(&text).ok()
 }
 
 fn folder(home: &Path) -> PathBuf {
@@ -223,7 +156,7 @@ fn folder(home: &Path) -> PathBuf {
 }
 
 fn make_folder(folder: &Path) -> Result<()> {
-    match DirBuilder::new().mode(0o700).create(folder) {
+    match private::create_folder(folder) {
         Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => {
             Err(e).with_context(|| format!("cannot create `{}`", folder.display()))
         }
@@ -239,7 +172,7 @@ mod tests {
     fn facts() -> GateFacts {
         GateFacts {
             pid: std::process::id(),
-            pid_space: pid_space(),
+            pid_space: platform::programs::pid_space(),
             command: "up".into(),
             started_us: 1,
             url: Some("http://127.0.0.1:4180/mcp".into()),
@@ -267,7 +200,7 @@ mod tests {
         let there = GateFacts { pid_space: here.pid_space + 1, started_us: 2, ..facts() };
         let files = [&here, &there].map(|facts| RunningFile::create(home.path(), facts).unwrap());
         assert_eq!(all(home.path()), [here.clone(), there.clone()]);
-        assert_ne!(socket(home.path(), &here), socket(home.path(), &there));
+        assert_ne!(here.name(), there.name());
         assert!(here.are_our_own() && !there.are_our_own());
         drop(files);
         assert_eq!(fs::read_dir(folder(home.path())).unwrap().count(), 0);

@@ -11,6 +11,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use gateway::{Gate, Identity, RunError, Wrapped};
+use platform::streams::{Input, Output};
 use policy::Policy;
 use serde_json::Value;
 use store::registry::{EnvValue, Origin, PolicyText, Server, ServerOptions, Target};
@@ -25,12 +26,10 @@ use crate::gate::{END_WAIT_MAX, facts, gate, gate_with_stderr, runtime, signals}
 use crate::output::{Out, visible};
 use crate::policy_file::{PolicySource, unusable};
 use crate::program::find_program;
-use crate::running::{RunningFile, StatusSocket};
-use streams::{Input, Output};
+use crate::running::{RunningFile, StatusChannel};
 
 pub(crate) mod builtin;
 mod disk_full;
-mod streams;
 
 #[derive(Args)]
 pub(crate) struct StdioArgs {
@@ -197,7 +196,7 @@ where
         let gate = gate_with_stderr(Some(stderr.to.clone()), stores, context)?;
         let facts = facts(command, None, stores);
         let running_file = RunningFile::create(stores.home.path(), &facts)?;
-        let status_socket = StatusSocket::start(stores.home.path(), &facts, &gate);
+        let status_socket = StatusChannel::start(stores.home.path(), &facts, &gate);
         let input = UntilStopped::new(Input::own(), stop);
         let input = BufReader::with_capacity(INPUT_BUFFER_BYTES, input);
         // Spawned on the worker thread, where its calls run, too: from this thread every line would

@@ -13,7 +13,6 @@ mod dial;
 mod error;
 mod events;
 mod fast_path;
-pub mod guard;
 mod headers;
 pub(crate) mod health;
 mod http;
@@ -63,8 +62,7 @@ pub use login::ServerLogin;
 pub use mask::{Mask, can_be_masked};
 pub use message::{MessageKind, SharedPause, UpstreamMessage};
 pub use options::{
-    BASE_ENV_NAMES, ChildBounds, ChildOptions, GuardProgram, HttpBounds, HttpOptions, Waits,
-    base_env,
+    ChildBounds, ChildOptions, GuardProgram, HttpBounds, HttpOptions, Waits, base_env,
 };
 pub use permitted::{Permit, PermittedRequest};
 pub use restore::RestoreState;

@@ -69,6 +69,7 @@ impl World {
             guard_program: GuardProgram {
                 program: "/bin/false".into(),
                 args: Vec::new(),
+                method: platform::guard::Method::default(),
                 files_max: None,
             },
             env: Vec::<(OsString, OsString)>::new(),

@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use children::{host, options, processes_that, processes_with, python, request, within};
 use gateway::upstream::{ChildState, Reply, StdioLink};
 use permit::permit;
+use platform::guard::Method;
 use rustix::process::{Pid, Signal, kill_process};
 
 const LONG: Duration = Duration::from_secs(15);
@@ -44,9 +45,10 @@ fn is_whole(mark: &str) -> bool {
     processes_that(|line| line.starts_with(&format!("sleep 3600.{mark} "))).len() == SLEEPERS
 }
 
-fn start_gate(mark: &str) -> Child {
+fn start_gate(method: Method, mark: &str) -> Child {
+    let word = if method == Method::Marks { "run-marked" } else { "run" };
     Command::new(host())
-        .args(["run", "sh"])
+        .args([word, "sh"])
         .args(family(mark))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -61,13 +63,21 @@ fn kill(pid: u32, signal: Signal) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_kill_9_of_the_gate_nothing_is_left_within_two_seconds() {
-    const ROUNDS: usize = 10;
-    const GATES: usize = 10;
+    kill_gates(Method::default(), 10, 10).await;
+}
+
+/// How it is done where the kernel neither adopts orphans nor kills a command with its parent.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_kill_9_of_the_gate_nothing_marked_is_left_within_two_seconds() {
+    kill_gates(Method::Marks, 4, 5).await;
+}
+
+async fn kill_gates(method: Method, rounds: usize, gates: usize) {
     let mut slowest = Duration::ZERO;
-    for round in 0..ROUNDS {
+    for round in 0..rounds {
         let marks: Vec<String> =
-            (0..GATES).map(|gate| format!("9{}{round}{gate}", std::process::id())).collect();
-        let mut gates: Vec<Child> = marks.iter().map(|mark| start_gate(mark)).collect();
+            (0..gates).map(|gate| format!("9{}{round}{gate}", std::process::id())).collect();
+        let mut started: Vec<Child> = marks.iter().map(|mark| start_gate(method, mark)).collect();
         // Some are killed with the whole family running, some during its start.
         if round % 2 == 0 {
             for mark in &marks {
@@ -77,7 +87,7 @@ async fn after_kill_9_of_the_gate_nothing_is_left_within_two_seconds() {
             tokio::time::sleep(Duration::from_millis(7 * round as u64)).await;
         }
         let began = Instant::now();
-        for gate in &mut gates {
+        for gate in &mut started {
             gate.kill().unwrap();
             gate.wait().unwrap();
         }
@@ -91,7 +101,7 @@ async fn after_kill_9_of_the_gate_nothing_is_left_within_two_seconds() {
         }
         slowest = slowest.max(began.elapsed());
     }
-    let gates = ROUNDS * GATES;
+    let gates = rounds * gates;
     #[expect(clippy::print_stdout, reason = "the figure of promise P26")]
     {
         println!("{gates} gates killed, nothing left after {slowest:?} at most");
@@ -100,9 +110,14 @@ async fn after_kill_9_of_the_gate_nothing_is_left_within_two_seconds() {
 
 /// A link to the family with all processes running, and the command line of its members.
 async fn linked_family(mark: u8) -> (StdioLink, String) {
+    linked_family_by(Method::default(), mark).await
+}
+
+async fn linked_family_by(method: Method, mark: u8) -> (StdioLink, String) {
     let mark = format!("{mark}{}", std::process::id());
     let words = family(&mark);
     let mut options = options("sh", &[&words[0], &words[1]]);
+    options.guard_program.method = method;
     options.bounds.end_wait_max = Duration::from_millis(100);
     options.bounds.term_wait_max = Duration::from_millis(100);
     let link = StdioLink::start(options);
@@ -116,6 +131,45 @@ async fn closing_ends_the_child_and_all_it_started() {
     tokio::time::timeout(Duration::from_secs(3), link.close()).await.unwrap();
     assert_eq!(processes_with(&sleeping), Vec::<u32>::new());
     assert_eq!(link.state(), ChildState::Stopped);
+}
+
+#[tokio::test]
+async fn closing_ends_a_marked_child_and_all_it_started() {
+    let (link, sleeping) = linked_family_by(Method::Marks, 4).await;
+    tokio::time::timeout(Duration::from_secs(3), link.close()).await.unwrap();
+    assert_eq!(processes_with(&sleeping), Vec::<u32>::new());
+    assert_eq!(link.state(), ChildState::Stopped);
+}
+
+/// Without its keeper, which watches a pipe of the guard, the family would stay.
+#[tokio::test]
+async fn a_killed_guard_of_a_marked_family_takes_all_of_it_along() {
+    let (link, sleeping) = linked_family_by(Method::Marks, 5).await;
+    let ChildState::Running { pid, run } = link.state() else { panic!("it runs") };
+    let first = processes_with(&sleeping);
+    kill(pid, Signal::KILL);
+    let alive = |pid: &u32| std::path::Path::new(&format!("/proc/{pid}")).exists();
+    assert!(within(LONG, || !first.iter().any(alive)).await, "left: {first:?}");
+    let began_anew = || matches!(link.state(), ChildState::Running { run: now, .. } if now > run);
+    assert!(within(LONG, began_anew).await, "{:?}", link.state());
+    link.close().await;
+}
+
+/// A keeper that is killed is replaced; the next one still ends the family with its guard.
+#[tokio::test]
+async fn a_killed_keeper_is_replaced() {
+    let (link, sleeping) = linked_family_by(Method::Marks, 6).await;
+    let ChildState::Running { pid: guard, .. } = link.state() else { panic!("it runs") };
+    let keepers = || processes_with(&format!("__child keep -- {guard}-"));
+    let [keeper] = keepers()[..] else { panic!("one keeper") };
+    kill(keeper, Signal::KILL);
+    assert!(within(LONG, || keepers().iter().any(|now| *now != keeper)).await);
+    let first = processes_with(&sleeping);
+    assert!(!first.is_empty(), "the family outlives its keeper");
+    kill(guard, Signal::KILL);
+    let alive = |pid: &u32| std::path::Path::new(&format!("/proc/{pid}")).exists();
+    assert!(within(LONG, || !first.iter().any(alive)).await, "left: {first:?}");
+    link.close().await;
 }
 
 #[tokio::test]
@@ -207,7 +261,7 @@ async fn a_terminated_guard_ends_the_child() {
 #[test]
 fn the_guard_is_small() {
     let mark = format!("3{}", std::process::id());
-    let mut gate = start_gate(&mark);
+    let mut gate = start_gate(Method::default(), &mark);
     let began = Instant::now();
     let guard = loop {
         let found = processes_with(&format!("3600.{mark}")).into_iter().find(|pid| {

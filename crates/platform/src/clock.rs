@@ -27,6 +27,9 @@ pub fn boot_id() -> Option<String> {
     system::boot_id().map(|id| id.trim().to_owned()).filter(|id| !id.is_empty())
 }
 
+/// What to do if there is no boot id.
+pub const BOOT_ID_HINT: &str = system::BOOT_ID_HINT;
+
 #[cfg(test)]
 mod tests {
     #[test]

@@ -77,6 +77,10 @@ impl FileVersion {
         system::version(path, Links::Themselves).ok()
     }
 
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// Of the file that links lead to.
     pub fn of_target(path: &Path) -> Option<FileVersion> {
         system::version(path, Links::Followed).ok()
@@ -111,6 +115,11 @@ pub fn open_without_waiting(path: &Path) -> io::Result<File> {
 
 pub fn is_pipe(kind: FileType) -> bool {
     system::is_pipe(kind)
+}
+
+/// Creates a symbolic link to a folder. Windows allows it to developers and administrators.
+pub fn link_folder(target: &Path, link: &Path) -> io::Result<()> {
+    system::link_folder(target, link)
 }
 
 /// Flushes the names in a folder to disk.

@@ -1,11 +1,12 @@
 //! The lock on a folder that several processes use. It ends with the process that holds it. A folder that was
 //! replaced is a different one, and so is its lock. (For a lock on a file, `std::fs::File::lock` does.)
 
-use std::fs::{File, TryLockError};
-use std::io;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use crate::files::FileId;
+use crate::private;
 
 #[cfg_attr(unix, path = "lock/unix.rs")]
 #[cfg_attr(windows, path = "lock/windows.rs")]
@@ -42,12 +43,77 @@ impl FolderLock {
     }
 }
 
+/// A file that is there while its process is alive. Others can read it and see that it is locked.
+pub struct AliveFile {
+    path: PathBuf,
+    /// The lock lives as long as the open file.
+    _locked: File,
+}
+
+impl AliveFile {
+    /// Writes a private file. It gets its name only when it is complete and locked: others remove unlocked ones.
+    pub fn create(path: &Path, content: &[u8]) -> io::Result<AliveFile> {
+        let draft = path.with_extension("new");
+        let mut options = OpenOptions::new();
+        options.create(true).truncate(true).write(true);
+        let mut file = private::if_created(&mut options).open(&draft)?;
+        let locked = system::lock_alive(&file, path)?;
+        file.write_all(content)?;
+        fs::rename(&draft, path)?;
+        Ok(AliveFile { path: path.to_owned(), _locked: locked.unwrap_or(file) })
+    }
+
+    /// The content of such a file if its process is alive.
+    pub fn read(path: &Path, bytes_max: u64) -> Alive {
+        let Ok(file) = File::open(path) else { return Alive::Unknown };
+        if system::is_unlocked(&file, path) {
+            return Alive::No;
+        }
+        let mut bytes = Vec::new();
+        match file.take(bytes_max).read_to_end(&mut bytes) {
+            Ok(_) => Alive::Yes(bytes),
+            Err(_) => Alive::Unknown,
+        }
+    }
+
+    /// Removes the file of a dead process.
+    pub fn remove(path: &Path) {
+        let _ = fs::remove_file(path);
+        system::remove_lock(path);
+    }
+}
+
+impl Drop for AliveFile {
+    fn drop(&mut self) {
+        AliveFile::remove(&self.path);
+    }
+}
+
+/// What the file of a process says.
+pub enum Alive {
+    Yes(Vec<u8>),
+    No,
+    /// It cannot be read.
+    Unknown,
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
-    use std::fs;
-
     use super::*;
+
+    #[test]
+    fn the_file_of_a_process_is_read_while_it_is_locked() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("1.json");
+        assert!(matches!(AliveFile::read(&path, 9), Alive::Unknown));
+        let file = AliveFile::create(&path, b"words").unwrap();
+        assert!(matches!(AliveFile::read(&path, 9), Alive::Yes(text) if text == b"words"));
+        drop(file);
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
+        fs::write(&path, "left").unwrap();
+        assert!(matches!(AliveFile::read(&path, 9), Alive::No));
+    }
 
     #[test]
     fn one_holder_at_a_time_and_a_replaced_folder_is_another() {

@@ -44,6 +44,7 @@ pub struct Access {
     others: Others,
     /// Exactly what [`restrict`] would set.
     is_ours: bool,
+    too_open_for_a_key: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +62,11 @@ impl Access {
 
     pub fn is_writable_by_all(&self) -> bool {
         self.others == Others::Write
+    }
+
+    /// Others can read it, or others or a group can change it. A group may read, because services share keys that way.
+    pub fn is_too_open_for_a_key(&self) -> bool {
+        self.too_open_for_a_key
     }
 
     /// Exactly the access of a file or folder that was created private.
@@ -116,9 +122,25 @@ pub fn create_file(path: &Path) -> io::Result<File> {
     system::create_file(path)
 }
 
+/// The same for a file that its owner may run.
+pub fn program_if_created(options: &mut OpenOptions) -> &mut OpenOptions {
+    system::program_if_created(options)
+}
+
 /// A file that these options create gets no access for others.
 pub fn if_created(options: &mut OpenOptions) -> &mut OpenOptions {
     system::if_created(options)
+}
+
+/// The permission bits of a file as `chmod` writes them. Windows has the owner's only: 0600, or 0400 for a read-only
+/// file.
+pub fn bits(found: &Metadata) -> u32 {
+    system::bits(found)
+}
+
+/// Sets the permission bits of an open file; on Windows, whether it is read-only.
+pub fn set_bits(file: &File, bits: u32) -> io::Result<()> {
+    system::set_bits(file, bits)
 }
 
 #[cfg(test)]

@@ -11,8 +11,8 @@ use anyhow::{Context, Result, bail};
 const EDITS: [(&str, &str, &str); 5] = [
     (
         "crates/store/src/ledger/journal.rs",
-        "let found = match rustix::fs::stat(&*self.c_path) {",
-        "if self.offset > 0 { return Ok(TailCheck::Same); }\n        let found = match rustix::fs::stat(&*self.c_path) {",
+        "let found = self.named.find().map_err(|e| match e.kind() {",
+        "if self.offset > 0 { return Ok(TailCheck::Same); }\n        let found = self.named.find().map_err(|e| match e.kind() {",
     ),
     (
         "crates/store/src/ledger/journal.rs",
@@ -26,10 +26,10 @@ const EDITS: [(&str, &str, &str); 5] = [
     ),
     (
         "crates/store/src/ledger/lock.rs",
-        "match self.file.try_lock() {",
+        "match self.folder.try_lock() {",
         "match Ok::<(), TryLockError>(()) {",
     ),
-    ("crates/store/src/ledger/lock.rs", "let _ = self.file.unlock();", ""),
+    ("crates/store/src/ledger/lock.rs", "let _ = self.folder.unlock();", ""),
 ];
 
 /// Builds it from the current sources.

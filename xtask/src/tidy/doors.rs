@@ -33,7 +33,7 @@ const DOORS: &[(&str, &[&str])] = &[
             "notify",
         ],
     ),
-    ("xtask", &[]),
+    ("xtask", &["platform"]),
 ];
 
 /// Outside crates that would break what a crate promises: no async and no IO where the architecture

@@ -6,21 +6,19 @@
 //! caller's group or session nor one of all its descendants reaches it.
 
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use connectors::server_login::{self, HELPER_PREFIX};
 use connectors::tokens::{RefreshOutcome, RefreshReport, STALE_VARIABLE, serve};
-use rustix::process::{Pid, getppid, setsid};
 
 use super::{RefreshArgs, find, runtime};
-use crate::context::{Context, HOPS_OPTION, own_program};
+use crate::context::{Context, HOPS_OPTION};
 use crate::failure::Ending;
 use crate::output::Out;
 
 /// The parent process only has to exit.
 const ORPHAN_WAIT_MAX: Duration = Duration::from_secs(10);
-const ORPHAN_POLL_EVERY: Duration = Duration::from_millis(1);
 
 pub(crate) fn refresh(args: &RefreshArgs, context: &Context, out: &mut Out) -> Result<Ending> {
     match start_next(args) {
@@ -57,27 +55,19 @@ fn could_not(error: &anyhow::Error) -> RefreshReport {
 /// has nothing more to do.
 fn start_next(args: &RefreshArgs) -> Result<bool> {
     if let Some(parent) = args.after {
-        let until = Instant::now() + ORPHAN_WAIT_MAX;
-        while getppid().map(Pid::as_raw_pid) == Some(parent) {
-            if Instant::now() >= until {
-                bail!("the parent process does not exit");
-            }
-            std::thread::sleep(ORPHAN_POLL_EVERY);
-        }
-        // It fails only for the leader of a process group, and only the first process is one.
-        setsid()?;
+        platform::detach::leave(parent, ORPHAN_WAIT_MAX)?;
     }
     let Some(hops) = args.hops.checked_sub(1) else { return Ok(false) };
     let ours = std::env::args_os().skip(1).take_while(|word| word != HOPS_OPTION);
-    Command::new(own_program()?)
-        .args(ours)
+    let mut next = Command::new(platform::programs::own()?);
+    next.args(ours)
         .arg(HOPS_OPTION)
         .arg(hops.to_string())
         .arg("--after")
         .arg(std::process::id().to_string())
         .arg(&args.service)
         .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()?;
+        .stderr(Stdio::null());
+    platform::detach::start(&mut next)?;
     Ok(true)
 }

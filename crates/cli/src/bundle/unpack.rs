@@ -2,12 +2,12 @@
 //! is refused before the first file is written.
 
 use std::collections::HashSet;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{BufReader, Read, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
+use platform::private;
 use zip::ZipArchive;
 
 use super::Manifest;
@@ -79,9 +79,7 @@ impl Bundle {
         if let Some(above) = folder.parent() {
             private_folder(above)?;
         }
-        DirBuilder::new()
-            .mode(0o700)
-            .create(folder)
+        private::create_folder(folder)
             .with_context(|| format!("cannot create folder `{}`", folder.display()))?;
         let unpacked = self.fill(folder);
         if unpacked.is_err() {
@@ -107,10 +105,9 @@ impl Bundle {
             let bytes_max = bytes_max(file.compressed_size()).min(left);
             let is_program =
                 entry.is_program || (self.manifest.is_binary() && entry.path == program);
-            let mode = if is_program { 0o700 } else { 0o600 };
             // The sizes in the ZIP are claims, so what comes out is counted.
-            let written =
-                copy(file, &path, bytes_max, mode).with_context(|| format!("file `{shown}`"))?;
+            let written = copy(file, &path, bytes_max, is_program)
+                .with_context(|| format!("file `{shown}`"))?;
             left = left.saturating_sub(written);
         }
         Ok(())
@@ -122,8 +119,11 @@ fn bytes_max(packed: u64) -> u64 {
     packed.saturating_mul(RATIO_MAX).max(RATIO_FROM_BYTES)
 }
 
-fn copy(from: impl Read, to: &Path, bytes_max: u64, mode: u32) -> Result<u64> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(to)?;
+fn copy(from: impl Read, to: &Path, bytes_max: u64, is_program: bool) -> Result<u64> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    let private = if is_program { private::program_if_created } else { private::if_created };
+    let mut file = private(&mut options).open(to)?;
     let mut limited = from.take(bytes_max.saturating_add(1));
     let written = std::io::copy(&mut limited, &mut file)?;
     if written > bytes_max {
@@ -134,10 +134,7 @@ fn copy(from: impl Read, to: &Path, bytes_max: u64, mode: u32) -> Result<u64> {
 }
 
 fn private_folder(path: &Path) -> Result<()> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(path)
+    private::create_folders(path)
         .with_context(|| format!("cannot create folder `{}`", path.display()))
 }
 

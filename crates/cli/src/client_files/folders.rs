@@ -83,11 +83,9 @@ impl UserFolders {
 
 /// The system this program was built for.
 pub(crate) fn this_os() -> Os {
-    if cfg!(target_os = "macos") {
-        Os::Mac
-    } else if cfg!(target_os = "windows") {
-        Os::Windows
-    } else {
-        Os::Linux
+    match platform::SYSTEM {
+        platform::System::MacOs => Os::Mac,
+        platform::System::Windows => Os::Windows,
+        platform::System::Linux => Os::Linux,
     }
 }

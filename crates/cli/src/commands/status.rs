@@ -75,7 +75,7 @@ fn why_not_creatable(home: &Path) -> Option<String> {
     if !above.is_dir() {
         return Some(format!("`{shown}` is not a folder"));
     }
-    let may_write = rustix::fs::access(above, rustix::fs::Access::WRITE_OK).is_ok();
+    let may_write = platform::disk::check(above, platform::disk::Use::Write).is_ok();
     (!may_write).then(|| format!("`{shown}` cannot be written to"))
 }
 

@@ -17,7 +17,7 @@ use crate::failure::Ending;
 use crate::gate::{END_WAIT_MAX, facts, gate_with, open_files, runtime, signals};
 use crate::hints::word;
 use crate::output::{Out, visible};
-use crate::running::{RunningFile, StatusSocket};
+use crate::running::{RunningFile, StatusChannel};
 use crate::settings_file::{EMPTY_HINT, is_empty, open_to_others};
 use crate::stdio::builtin;
 
@@ -138,7 +138,7 @@ fn serve(
         let mut facts = facts("up", Some(url.clone()), stores);
         facts.public_url = public_url.map(|url| url.as_str().to_owned());
         let running_file = RunningFile::create(stores.home.path(), &facts)?;
-        let status_socket = StatusSocket::start(stores.home.path(), &facts, &gate);
+        let status_socket = StatusChannel::start(stores.home.path(), &facts, &gate);
         stores.note("start", "gate", &url)?;
         welcome(&url, stores, demo, out)?;
         sync::start(stores, context, &gate, &stop)?;
@@ -239,10 +239,10 @@ fn tls(settings: &Settings, context: &Context, out: &Out) -> Result<Option<Tls>>
     let folder = folder.unwrap_or_default();
     let key_file = folder.join(&files.key_file);
     let tls = Tls::from_files(&folder.join(&files.cert_file), &key_file)?;
-    if let Some(mode) = open_to_others(&key_file) {
+    if let Some(access) = open_to_others(&key_file) {
         let shown = key_file.display();
         out.warn(visible(&format!(
-            "others can access the key `{shown}` (mode {mode:04o})\nhint: `chmod go= {}`",
+            "others can access the key `{shown}` ({access})\nhint: `chmod go= {}`",
             word(&key_file)
         )));
     }

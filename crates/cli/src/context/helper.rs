@@ -1,7 +1,7 @@
 //! How to start our own program: as the helper that refreshes a login, or as the guard of a child.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use connectors::tokens::Helper;
 
@@ -15,11 +15,5 @@ const HOPS: u32 = 2;
 pub(super) fn refresh_helper(home: &Path) -> Option<Helper> {
     let hops = OsString::from(HOPS.to_string());
     let args = vec!["--home".into(), home.into(), REFRESH_WORD.into(), HOPS_OPTION.into(), hops];
-    Some(Helper { program: own_program().ok()?, args })
-}
-
-/// The kernel's name for our program stays right when the file is replaced by an upgrade.
-pub(crate) fn own_program() -> std::io::Result<PathBuf> {
-    let kernel_name = Path::new("/proc/self/exe");
-    if kernel_name.exists() { Ok(kernel_name.to_owned()) } else { std::env::current_exe() }
+    Some(Helper { program: platform::programs::own().ok()?, args })
 }

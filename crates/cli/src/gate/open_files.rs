@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use platform::limits::{open_files, set_open_files};
 
 /// One in this many files, and at least the minimum, is reserved for the store, servers and their pipes.
 const RESERVED_ONE_IN: u64 = 4;
@@ -14,20 +14,20 @@ static ORIGINAL: OnceLock<u64> = OnceLock::new();
 
 /// How many of the wanted connections are possible, after raising the limit on open files if allowed.
 pub(crate) fn connections_max(wanted: u64) -> u64 {
-    let allowed = getrlimit(Resource::Nofile);
+    let allowed = open_files();
     if let Some(current) = raised(wanted, allowed.current, allowed.maximum) {
         if let Some(before) = allowed.current {
             ORIGINAL.get_or_init(|| before);
         }
         // If this fails, the old limit stays.
-        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(current), ..allowed });
+        set_open_files(current);
     }
-    within(wanted, getrlimit(Resource::Nofile).current)
+    within(wanted, open_files().current)
 }
 
 /// The same without raising the limit.
 pub(crate) fn connections_possible(wanted: u64) -> u64 {
-    within(wanted, getrlimit(Resource::Nofile).maximum)
+    within(wanted, open_files().maximum)
 }
 
 /// The limit for commands behind the gate, if the gate raised its own: as if they were started without

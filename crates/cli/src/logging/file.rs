@@ -3,7 +3,6 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -78,10 +77,10 @@ impl LogFile {
 /// Creates the folder if its parent exists: a log file alone must not create a home.
 fn open(path: &Path) -> io::Result<(File, u64)> {
     if let Some(folder) = path.parent().filter(|folder| !folder.exists()) {
-        let mut builder = fs::DirBuilder::new();
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700).create(folder)?;
+        platform::private::create_folder(folder)?;
     }
-    let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
+    let mut options = OpenOptions::new();
+    let file = platform::private::if_created(options.create(true).append(true)).open(path)?;
     let written = file.metadata()?.len();
     Ok((file, written))
 }
@@ -104,7 +103,6 @@ fn rotate(path: &Path) -> io::Result<()> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
-    use std::os::unix::fs::MetadataExt as _;
 
     #[test]
     fn a_full_file_is_rotated_and_all_files_stay_private() {
@@ -118,7 +116,10 @@ mod tests {
         let mut names: Vec<String> = fs::read_dir(folder.path().join("logs"))
             .unwrap()
             .map(|entry| entry.unwrap())
-            .inspect(|entry| assert_eq!(entry.metadata().unwrap().mode() & 0o777, 0o600))
+            .inspect(|entry| {
+                let access = platform::private::access(&entry.path(), &entry.metadata().unwrap());
+                assert!(!access.unwrap().is_open_to_others());
+            })
             .map(|entry| entry.file_name().into_string().unwrap())
             .collect();
         names.sort();

@@ -2,9 +2,8 @@
 //! `vault.key`, so it runs only if the owner confirmed it; confirmations are in a file outside the home.
 
 use std::fmt::Write as _;
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::Write as _;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, anyhow};
@@ -39,28 +38,27 @@ pub(crate) fn confirm(home: &Path, external: &ExternalKey) -> Result<()> {
     })?;
     let shown = file.display().to_string();
     let folder = file.parent().unwrap_or(Path::new("/"));
-    let written = DirBuilder::new().recursive(true).mode(0o700).create(folder).and_then(|()| {
-        let mut open = OpenOptions::new().append(true).create(true).mode(0o600).open(&file)?;
+    let written = platform::private::create_folders(folder).and_then(|()| {
+        let mut options = OpenOptions::new();
+        let mut open =
+            platform::private::if_created(options.append(true).create(true)).open(&file)?;
         writeln!(open, "{}", line(home, external))
     });
     written.with_context(|| format!("cannot write `{shown}`"))
 }
 
 fn file() -> Option<PathBuf> {
-    let set =
-        |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let state = set("XDG_STATE_HOME").or_else(|| Some(set("HOME")?.join(".local/state")))?;
-    Some(state.join("tollgate/vault-commands"))
+    let look = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    Some(platform::environment::state_folder(look)?.join("tollgate/vault-commands"))
 }
 
 /// A hash of the home's path, the key id and the command.
 fn line(home: &Path, external: &ExternalKey) -> String {
-    use std::os::unix::ffi::OsStrExt as _;
     let home = fs::canonicalize(home).unwrap_or_else(|_| home.to_owned());
     let mut hash = Sha256::new().chain_update(b"tollgate vault command 1\0");
     let message = [external.command.name()].into_iter();
     let message = message.chain(external.command.arguments().iter().map(String::as_str));
-    let parts = [home.as_os_str().as_bytes(), external.key.as_str().as_bytes()];
+    let parts = [home.as_os_str().as_encoded_bytes(), external.key.as_str().as_bytes()];
     for part in parts.into_iter().chain(message.map(str::as_bytes)) {
         hash.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
         hash.update(part);

@@ -1,14 +1,11 @@
 //! Runs a program that prints the vault key: without a shell, with a timeout, and without showing its
 //! output.
 
-use std::io::{self, Read, Write as _};
-use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::io;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, Signal, kill_process_group};
+use platform::captured::Captured;
 use store::vault::{ExternalKey, KeyProgramError, Program, ProgramTimeout};
 use zeroize::Zeroizing;
 
@@ -20,8 +17,6 @@ const PRINTED_BYTES_MAX: usize = 4096;
 const ERROR_CHARS_MAX: usize = 200;
 /// A line with this many hexadecimal digits in a row may hold a key.
 const KEY_DIGITS_MIN: usize = 32;
-/// How often it is checked whether a program with open output has exited.
-const POLL_MS: u64 = 5;
 
 /// Fetches the key from its program.
 pub(crate) fn fetch(external: &ExternalKey) -> Result<Zeroizing<String>, KeyProgramError> {
@@ -36,135 +31,27 @@ pub(crate) fn run(
 ) -> Result<Zeroizing<String>, KeyProgramError> {
     let name = || program.name().to_owned();
     let broken = |source| KeyProgramError::Io { program: name(), source };
-    let mut running = RunningProgram::start(program, input).map_err(|e| match e.kind() {
+    let mut command = Command::new(program.name());
+    command.args(program.arguments());
+    withhold_secrets(&mut command);
+    let started = Captured::start(command, input, PRINTED_BYTES_MAX);
+    let mut running = started.map_err(|e| match e.kind() {
         io::ErrorKind::NotFound => KeyProgramError::NoProgram { program: name() },
         _ => broken(e),
     })?;
     let deadline = Instant::now() + Duration::from_secs(wait.seconds());
     let slow = || KeyProgramError::Slow { program: name(), seconds: wait.seconds() };
     let status = running.wait(deadline).map_err(broken)?.ok_or_else(slow)?;
-    let printed = &running.stdout.bytes;
-    let is_complete = printed.len() < PRINTED_BYTES_MAX;
+    let (printed, is_complete) = (running.stdout().bytes(), running.stdout().is_complete());
     // A program with endless output is killed, so its exit status says nothing.
     if !status.success() && is_complete {
-        let message = last_error(&running.stderr.bytes);
+        let message = last_error(running.stderr().bytes());
         let status = status.code().map_or(status.to_string(), |code| format!("code {code}"));
         return Err(KeyProgramError::Failed { program: name(), status, message });
     }
     match std::str::from_utf8(printed) {
         Ok(text) if is_complete => Ok(Zeroizing::new(text.to_owned())),
         _ => Err(KeyProgramError::NotAKey { program: name() }),
-    }
-}
-
-/// A running program. Dropping it kills the program and everything it started.
-struct RunningProgram {
-    child: Child,
-    ended: bool,
-    stdout: Captured<std::process::ChildStdout>,
-    stderr: Captured<std::process::ChildStderr>,
-}
-
-impl RunningProgram {
-    fn start(program: &Program, input: Option<&str>) -> io::Result<RunningProgram> {
-        let mut command = Command::new(program.name());
-        command.args(program.arguments()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // Our own stdin may be a session with a client.
-        command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
-        command.process_group(0);
-        withhold_secrets(&mut command);
-        let mut child = command.spawn()?;
-        let (stdout, stderr) =
-            (Captured::new(child.stdout.take()), Captured::new(child.stderr.take()));
-        let stdin = child.stdin.take();
-        let running = RunningProgram { child, ended: false, stdout, stderr };
-        if let (Some(mut stdin), Some(input)) = (stdin, input) {
-            // It fits into the pipe; a program that does not read it reports its own error.
-            let _ = stdin.write_all(input.as_bytes());
-        }
-        Ok(running)
-    }
-
-    /// Reads its output until it exits; none on timeout.
-    fn wait(&mut self, deadline: Instant) -> io::Result<Option<ExitStatus>> {
-        loop {
-            let status = self.child.try_wait()?;
-            self.ended = status.is_some();
-            // The output of an exited program is in the pipe already. A background process that it
-            // left running may hold the pipe open forever.
-            while self.read_ready(if self.ended { 0 } else { POLL_MS })? {}
-            if self.ended {
-                return Ok(status);
-            }
-            if Instant::now() >= deadline {
-                return Ok(None);
-            }
-        }
-    }
-
-    /// Reads available output; returns whether there was any.
-    fn read_ready(&mut self, wait_ms: u64) -> io::Result<bool> {
-        let span = Duration::from_millis(wait_ms);
-        let pipes = [self.stdout.fd(), self.stderr.fd()];
-        let mut fds: Vec<PollFd<'_>> =
-            pipes.iter().flatten().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
-        let wait = Timespec::try_from(span).map_err(io::Error::other)?;
-        match poll(&mut fds, Some(&wait)) {
-            Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(false),
-            Ok(_) => {}
-            Err(e) => return Err(e.into()),
-        }
-        let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
-        drop(fds);
-        let mut ready = ready.into_iter();
-        let mut any = false;
-        if self.stdout.pipe.is_some() && ready.next() == Some(true) {
-            any |= self.stdout.read()?;
-        }
-        if self.stderr.pipe.is_some() && ready.next() == Some(true) {
-            any |= self.stderr.read()?;
-        }
-        Ok(any)
-    }
-}
-
-impl Drop for RunningProgram {
-    fn drop(&mut self) {
-        if !self.ended {
-            let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
-            let _ = self.child.wait();
-        }
-    }
-}
-
-/// The captured output of a program.
-struct Captured<P> {
-    pipe: Option<P>,
-    bytes: Zeroizing<Vec<u8>>,
-}
-
-impl<P: Read + AsFd> Captured<P> {
-    fn new(pipe: Option<P>) -> Captured<P> {
-        // Never reallocated, so that no copy of a key is left in memory.
-        Captured { pipe, bytes: Zeroizing::new(Vec::with_capacity(PRINTED_BYTES_MAX)) }
-    }
-
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.pipe.as_ref().map(AsFd::as_fd)
-    }
-
-    /// Reads once; closes the pipe at its end or when the buffer is full.
-    fn read(&mut self) -> io::Result<bool> {
-        let Some(pipe) = &mut self.pipe else { return Ok(false) };
-        let free = PRINTED_BYTES_MAX - self.bytes.len();
-        let mut chunk = Zeroizing::new([0; 1024]);
-        let into = chunk.get_mut(..free.min(1024)).unwrap_or_default();
-        let read = pipe.read(into)?;
-        self.bytes.extend_from_slice(into.get(..read).unwrap_or_default());
-        if read == 0 {
-            self.pipe = None;
-        }
-        Ok(read > 0)
     }
 }
 

@@ -20,7 +20,10 @@ pub(crate) enum Keyring {
 
 impl Keyring {
     pub(crate) fn of_this_system() -> Keyring {
-        if cfg!(target_os = "macos") { Keyring::Keychain } else { Keyring::SecretService }
+        match platform::SYSTEM {
+            platform::System::MacOs => Keyring::Keychain,
+            platform::System::Linux | platform::System::Windows => Keyring::SecretService,
+        }
     }
 
     /// How to fetch a stored key.

@@ -8,13 +8,6 @@ use url::Url;
 use super::SignInError;
 use crate::http::is_loopback;
 
-#[cfg(target_os = "macos")]
-const OPENER: &[&str] = &["open"];
-#[cfg(target_os = "windows")]
-const OPENER: &[&str] = &["rundll32", "url.dll,FileProtocolHandler"];
-#[cfg(not(any(target_os = "macos", target_os = "windows")))]
-const OPENER: &[&str] = &["xdg-open"];
-
 /// The environment variables that a browser needs for its display, profile and language. No other is
 /// passed on: the vault key, the metrics token and client secrets may be among them.
 const ENV_NAMES: [&str; 28] = [
@@ -57,7 +50,7 @@ pub fn open(
     env: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> Result<Option<Child>, SignInError> {
     check(url)?;
-    let Some((program, args)) = OPENER.split_first() else { return Ok(None) };
+    let Some((program, args)) = platform::programs::BROWSER.split_first() else { return Ok(None) };
     let child = Command::new(program)
         .args(args)
         .arg(url.as_str())

@@ -161,7 +161,7 @@ impl Helper {
         command.args(&self.args).arg(name);
         // Its own process group: ^C ends our group, not the helper. This process only starts the next
         // one and exits; the output stays open until the last one has exited.
-        command.process_group(0).kill_on_drop(false);
+        platform::detach::in_own_group(&mut command).kill_on_drop(false);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         for (variable, value) in env {
             command.env(variable, value.expose());

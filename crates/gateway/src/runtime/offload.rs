@@ -35,7 +35,7 @@ pub(crate) async fn offload<T: Send + 'static>(
     let job = Arc::new(Mutex::new(Some(work)));
     let taken = Arc::clone(&job);
     let started = thread::Builder::new().name("large".to_owned()).spawn(move || {
-        lower_priority();
+        platform::threads::lower_priority();
         // Values dropped by the work may spawn tasks.
         let _context = runtime.enter();
         if let Some(work) = take(&taken) {
@@ -64,17 +64,6 @@ fn permits_for(bytes: usize) -> u32 {
 fn take<W>(job: &Mutex<Option<W>>) -> Option<W> {
     job.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
-
-/// Lowers the priority of this thread, where the system supports that per thread.
-#[cfg(target_os = "linux")]
-fn lower_priority() {
-    // On Linux each thread has its own niceness, and `None` means the calling thread.
-    const NICENESS: i32 = 10;
-    let _ = rustix::process::setpriority_process(None, NICENESS);
-}
-
-#[cfg(not(target_os = "linux"))]
-fn lower_priority() {}
 
 #[cfg(test)]
 mod tests {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::header::HeaderValue;
-use rustix::net::sockopt;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
@@ -185,9 +184,7 @@ fn tls_error_text(error: &std::io::Error) -> String {
 /// Disables Nagle's algorithm and enables keep-alive.
 fn prepared(stream: TcpStream) -> Result<TcpStream, String> {
     stream.set_nodelay(true).map_err(|error| error.to_string())?;
-    sockopt::set_socket_keepalive(&stream, true)
-        .and_then(|()| sockopt::set_tcp_keepidle(&stream, TCP_KEEP_ALIVE))
-        .map_err(|error| error.to_string())?;
+    platform::sockets::keep_alive(&stream, TCP_KEEP_ALIVE).map_err(|error| error.to_string())?;
     Ok(stream)
 }
 

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::header::{HeaderName, HeaderValue};
+use platform::environment::{BASE_NAMES, is_same_name};
+use platform::guard::Method;
 use tokio::sync::mpsc;
 use url::Url;
 
@@ -196,11 +198,13 @@ impl Default for ChildBounds {
 }
 
 /// The guard program between the gate and a child, so that no child outlives the gate: this binary, with the
-/// arguments that lead it to [`guard::run`](super::guard::run).
+/// arguments that lead it to [`guard::run`](platform::guard::run).
 #[derive(Clone, Debug)]
 pub struct GuardProgram {
     pub program: PathBuf,
     pub args: Vec<OsString>,
+    /// How it finds what a child started.
+    pub method: Method,
     /// The limit of open files for a child, if the gate raised its own.
     pub files_max: Option<u64>,
 }
@@ -256,18 +260,16 @@ impl ChildOptions {
     }
 }
 
-/// The variables of the gate's environment that a child inherits.
-pub const BASE_ENV_NAMES: [&str; 5] = ["PATH", "HOME", "LANG", "TMPDIR", "USER"];
-
 /// The base environment of a child with the configured variables added.
 pub fn base_env(
     ours: impl IntoIterator<Item = (OsString, OsString)>,
     configured: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> Vec<(OsString, OsString)> {
-    let may_pass = |name: &OsStr| BASE_ENV_NAMES.iter().any(|base| name == OsStr::new(base));
+    let may_pass =
+        |name: &OsStr| BASE_NAMES.iter().any(|base| is_same_name(name, OsStr::new(base)));
     let mut env: Vec<_> = ours.into_iter().filter(|(name, _)| may_pass(name)).collect();
     for (name, value) in configured {
-        env.retain(|(had, _)| *had != name);
+        env.retain(|(had, _)| !is_same_name(had, &name));
         env.push((name, value));
     }
     env

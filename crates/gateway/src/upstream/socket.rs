@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
-use rustix::net::{RecvFlags, recv};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
@@ -55,12 +54,7 @@ impl Socket {
 
     /// Fails if an idle connection has anything to read: its end, an error, or unexpected bytes.
     fn probe(&self) -> io::Result<()> {
-        let mut byte = [0_u8; 1];
-        match recv(&self.stream, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
-            Err(error) if error == rustix::io::Errno::AGAIN => Ok(()),
-            Err(error) => Err(error.into()),
-            Ok(_) => Err(io::Error::from(io::ErrorKind::ConnectionAborted)),
-        }
+        platform::sockets::check_idle(&self.stream)
     }
 
     fn count(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {

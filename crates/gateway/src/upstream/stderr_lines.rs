@@ -66,11 +66,17 @@ impl StderrLines {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
     use super::*;
+    use platform::guard::Method;
+
     use crate::upstream::GuardProgram;
 
     fn received(secret: &str, parts: &[&[u8]]) -> Vec<String> {
-        let guard_program =
-            GuardProgram { program: "shim".into(), args: Vec::new(), files_max: None };
+        let guard_program = GuardProgram {
+            program: "shim".into(),
+            args: Vec::new(),
+            method: Method::default(),
+            files_max: None,
+        };
         let (to, mut from) = mpsc::channel(64);
         let mut options = ChildOptions::new(guard_program, "child");
         options.env = vec![("KEY".into(), secret.into()), ("OPEN".into(), "plain".into())];

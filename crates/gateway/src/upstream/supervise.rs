@@ -8,13 +8,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes};
+use platform::guard::{Process, Running};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time::Instant;
 
 use super::backoff::Backoff;
-use super::child::{Spawned, spawn};
+use super::child::spawn;
 use super::error::{Excess, UpstreamError};
 use super::line_reader::{ChildLine, LineReader};
 use super::options::ChildOptions;
@@ -86,7 +87,7 @@ type OpeningMessages = Box<dyn Fn(u64) -> Vec<Bytes> + Send + Sync>;
 struct Started {
     run: Arc<ChildRun>,
     writes: mpsc::Receiver<LineWrite>,
-    spawned: Spawned,
+    spawned: Running,
 }
 
 impl Supervised {
@@ -229,7 +230,7 @@ impl Supervised {
     /// One run of the child, until its exit status is known.
     async fn run_once(&self, started: Started, stop: &mut watch::Receiver<bool>) -> String {
         let Started { run, writes, spawned } = started;
-        let Spawned { mut process, input, output, stderr, .. } = spawned;
+        let Running { mut process, input, output, stderr, .. } = spawned;
         // Stderr is read until the last writer closes the pipe.
         let lines = StderrLines::of(&self.options);
         let mut stderr_copy =
@@ -271,7 +272,7 @@ impl Supervised {
     }
 
     /// Waits for the guard and the last output, and returns how the child ended.
-    async fn await_end(&self, process: &mut Child, output: impl Future<Output = ()>) -> String {
+    async fn await_end(&self, process: &mut Process, output: impl Future<Output = ()>) -> String {
         let bounds = &self.options.bounds;
         let wait_max = bounds.end_wait_max + bounds.term_wait_max + GUARD_WAIT;
         let ended =

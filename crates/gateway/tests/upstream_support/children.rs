@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use gateway::upstream::{ChildOptions, GuardProgram, StdioLink, UpstreamMessage, base_env};
 use mcp::{Id, request_body};
+use platform::guard::Method;
 
 /// A server whose methods are its behaviours. `heard` returns the other messages it received.
 pub const SERVER: &str = r#"
@@ -121,8 +122,12 @@ fn build() {
 }
 
 pub fn options(program: &str, args: &[&str]) -> ChildOptions {
-    let guard_program =
-        GuardProgram { program: host(), args: vec!["__child".into()], files_max: None };
+    let guard_program = GuardProgram {
+        program: host(),
+        args: vec!["__child".into()],
+        method: Method::default(),
+        files_max: None,
+    };
     let mut options = ChildOptions::new(guard_program, program);
     options.args = args.iter().map(Into::into).collect();
     options.env = base_env(std::env::vars_os(), []);

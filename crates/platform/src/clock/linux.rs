@@ -12,3 +12,5 @@ pub(super) fn steady_us() -> u64 {
 pub(super) fn boot_id() -> Option<String> {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()
 }
+
+pub(super) const BOOT_ID_HINT: &str = "mount /proc for the user that runs tollgate";

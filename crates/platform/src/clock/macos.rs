@@ -17,3 +17,5 @@ pub(super) fn boot_id() -> Option<String> {
     let printed = command.output().ok().filter(|printed| printed.status.success())?;
     String::from_utf8(printed.stdout).ok()
 }
+
+pub(super) const BOOT_ID_HINT: &str = "`sysctl kern.bootsessionuuid` shows why";

@@ -12,3 +12,5 @@ pub(super) fn boot_id() -> Option<String> {
     let key = windows_registry::LOCAL_MACHINE.open(KEY).ok()?;
     key.get_u32("BootId").ok().map(|boot| boot.to_string())
 }
+
+pub(super) const BOOT_ID_HINT: &str = "let this user read `PrefetchParameters` in the registry";

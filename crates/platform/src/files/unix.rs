@@ -104,6 +104,10 @@ pub(super) fn is_pipe(kind: FileType) -> bool {
     kind.is_fifo()
 }
 
+pub(super) fn link_folder(target: &Path, link: &Path) -> io::Result<()> {
+    std::os::unix::fs::symlink(target, link)
+}
+
 pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }

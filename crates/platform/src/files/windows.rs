@@ -133,6 +133,10 @@ pub(super) fn is_pipe(_kind: FileType) -> bool {
     false
 }
 
+pub(super) fn link_folder(target: &Path, link: &Path) -> io::Result<()> {
+    std::os::windows::fs::symlink_dir(target, link)
+}
+
 pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
     OpenOptions::new()
         .access_mode(FLUSH_A_FOLDER)

@@ -23,7 +23,7 @@ struct Allowed<'a> {
 pub(super) fn access(sddl: &str, owner: &str) -> Access {
     let Some(list) = list(sddl) else {
         let words = "access for every user".to_owned();
-        return Access { words, others: Others::Write, is_ours: false };
+        return Access { words, others: Others::Write, is_ours: false, too_open_for_a_key: true };
     };
     let mut others = Others::Nothing;
     let mut names = Vec::new();
@@ -40,7 +40,7 @@ pub(super) fn access(sddl: &str, owner: &str) -> Access {
         (true, true) => "access for its owner only".to_owned(),
         (true, false) => "access that it inherits".to_owned(),
     };
-    Access { words, others, is_ours }
+    Access { words, others, is_ours, too_open_for_a_key: others != Others::Nothing }
 }
 
 /// Whether every user may remove or rename what is in a folder with this list.
@@ -133,7 +133,8 @@ mod tests {
             ("D:NO_ACCESS_CONTROL", Others::Write, false, "access for every user"),
             ("O:BA", Others::Write, false, "access for every user"),
         ] {
-            let expected = Access { words: words.to_owned(), others, is_ours };
+            let too_open_for_a_key = others != Others::Nothing;
+            let expected = Access { words: words.to_owned(), others, is_ours, too_open_for_a_key };
             assert_eq!(access(sddl, ME), expected, "{sddl}");
         }
     }

@@ -15,6 +15,9 @@ const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 const PERMISSION_BITS: u32 = 0o777;
 const OTHERS_BITS: u32 = 0o077;
+/// Everything but reading by the group.
+const TOO_MUCH_FOR_A_KEY: u32 = 0o027;
+const PROGRAM_MODE: u32 = 0o700;
 const WRITABLE_BY_ALL: u32 = 0o002;
 const STICKY: u32 = 0o1000;
 
@@ -45,7 +48,8 @@ fn of_mode(mode: u32, is_folder: bool) -> Access {
         _ => Others::Nothing,
     };
     let is_ours = mode == if is_folder { FOLDER_MODE } else { FILE_MODE };
-    Access { words: format!("mode {mode:04o}"), others, is_ours }
+    let too_open_for_a_key = mode & TOO_MUCH_FOR_A_KEY != 0;
+    Access { words: format!("mode {mode:04o}"), others, is_ours, too_open_for_a_key }
 }
 
 pub(super) fn is_replaceable_by_all(folder: &Path) -> io::Result<bool> {
@@ -89,22 +93,37 @@ pub(super) fn if_created(options: &mut OpenOptions) -> &mut OpenOptions {
     options.mode(FILE_MODE)
 }
 
+pub(super) fn program_if_created(options: &mut OpenOptions) -> &mut OpenOptions {
+    options.mode(PROGRAM_MODE)
+}
+
+pub(super) fn bits(found: &Metadata) -> u32 {
+    found.mode() & PERMISSION_BITS
+}
+
+pub(super) fn set_bits(file: &File, bits: u32) -> io::Result<()> {
+    file.set_permissions(Permissions::from_mode(bits))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn modes_say_who_may_use_a_file() {
-        for (mode, is_folder, others, is_ours) in [
-            (0o100_600, false, Others::Nothing, true),
-            (0o100_400, false, Others::Nothing, false),
-            (0o100_640, false, Others::Some, false),
-            (0o100_666, false, Others::Write, false),
-            (0o040_700, true, Others::Nothing, true),
-            (0o040_600, true, Others::Nothing, false),
+        for (mode, is_folder, others, is_ours, too_open_for_a_key) in [
+            (0o100_600, false, Others::Nothing, true, false),
+            (0o100_400, false, Others::Nothing, false, false),
+            (0o100_640, false, Others::Some, false, false),
+            (0o100_660, false, Others::Some, false, true),
+            (0o100_604, false, Others::Some, false, true),
+            (0o100_666, false, Others::Write, false, true),
+            (0o040_700, true, Others::Nothing, true, false),
+            (0o040_600, true, Others::Nothing, false, false),
         ] {
             let words = format!("mode {:04o}", mode & 0o777);
-            assert_eq!(of_mode(mode, is_folder), Access { words, others, is_ours });
+            let expected = Access { words, others, is_ours, too_open_for_a_key };
+            assert_eq!(of_mode(mode, is_folder), expected);
         }
     }
 }

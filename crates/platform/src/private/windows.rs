@@ -133,3 +133,19 @@ pub(super) fn create_file(path: &Path) -> io::Result<File> {
 pub(super) fn if_created(options: &mut OpenOptions) -> &mut OpenOptions {
     options
 }
+
+/// The extension makes a program here, not the access.
+pub(super) fn program_if_created(options: &mut OpenOptions) -> &mut OpenOptions {
+    options
+}
+
+pub(super) fn bits(found: &Metadata) -> u32 {
+    if found.permissions().readonly() { 0o400 } else { 0o600 }
+}
+
+pub(super) fn set_bits(file: &File, bits: u32) -> io::Result<()> {
+    const OWNER_WRITES: u32 = 0o200;
+    let mut permissions = file.metadata()?.permissions();
+    permissions.set_readonly(bits & OWNER_WRITES == 0);
+    file.set_permissions(permissions)
+}

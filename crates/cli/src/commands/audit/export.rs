@@ -1,8 +1,7 @@
 //! `audit export`: the file is complete or absent, and readable by its owner only.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, anyhow, bail};
@@ -95,11 +94,7 @@ pub(super) fn write_whole<T>(path: &Path, write: impl FnOnce(&mut File) -> Resul
     let mut temporary = name.to_owned();
     temporary.push(format!(".{}.part", std::process::id()));
     let temporary_file = TemporaryFile(path.with_file_name(temporary));
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&temporary_file.0)
+    let mut file = platform::private::create_file(&temporary_file.0)
         .with_context(|| format!("cannot create a file in the folder of `{shown}`"))?;
     let done = write(&mut file)?;
     file.sync_all().with_context(|| format!("cannot write `{shown}`"))?;

@@ -1,8 +1,7 @@
 //! Replaces a client's file atomically with the mode it had, and writes copies of the old file.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{ErrorKind, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
@@ -30,20 +29,16 @@ pub(super) fn replace(path: &Path, text: &[u8], mode: u32) -> Result<()> {
 
 pub(super) fn write_new(path: &Path, text: &[u8], mode: u32) -> Result<()> {
     let shown = path.display();
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(mode)
-        .open(path)
-        .with_context(|| format!("cannot write `{shown}`"))?;
-    file.set_permissions(fs::Permissions::from_mode(mode))?;
+    let mut file =
+        platform::private::create_file(path).with_context(|| format!("cannot write `{shown}`"))?;
+    platform::private::set_bits(&file, mode)?;
     file.write_all(text).with_context(|| format!("cannot write `{shown}`"))?;
     file.sync_all().with_context(|| format!("cannot write `{shown}`"))
 }
 
 /// The permission bits of a file; 0600 for one that does not exist yet.
 pub(super) fn mode_of(path: &Path) -> u32 {
-    fs::metadata(path).map_or(0o600, |found| found.permissions().mode() & 0o777)
+    fs::metadata(path).map_or(0o600, |found| platform::private::bits(&found))
 }
 
 /// Writes a private copy next to the file, under a free name.

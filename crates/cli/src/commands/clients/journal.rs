@@ -2,7 +2,6 @@
 //! reverted byte for byte.
 
 use std::fs;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
@@ -44,7 +43,7 @@ pub(super) struct Journal<'s> {
 impl<'s> Journal<'s> {
     pub(super) fn open(stores: &'s Stores, random: &'s Random) -> Result<Journal<'s>> {
         let folder = stores.home.backups().join("clients");
-        match fs::DirBuilder::new().mode(0o700).create(&folder) {
+        match platform::private::create_folder(&folder) {
             Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => {
                 Err(e).with_context(|| format!("cannot make `{}`", folder.display()))
             }

@@ -5,7 +5,6 @@ mod browser;
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, anyhow, bail};
@@ -80,7 +79,8 @@ fn write(path: &Path, bytes: &[u8], overwrite: bool) -> Result<()> {
     partial.push(".partial");
     let partial = PathBuf::from(partial);
     let mut options = OpenOptions::new();
-    let file = options.write(true).create(true).truncate(true).mode(0o600).open(&partial);
+    options.write(true).create(true).truncate(true);
+    let file = platform::private::if_created(&mut options).open(&partial);
     let cannot = || format!("cannot write `{}`", path.display());
     let written = file.and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()));
     written.with_context(cannot)?;

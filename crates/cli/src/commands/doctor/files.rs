@@ -1,12 +1,11 @@
 //! The files of the home: modes, key, database, settings, audit log.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use gateway::{Tls, Validity};
-use rustix::fs::{Access, access};
-use rustix::io::Errno;
+use platform::disk::{self, Use};
+use platform::private;
 use store::ledger::{Reader, VerifyError};
 use store::registry::RegistryError;
 use store::settings::{Problem, SettingsError};
@@ -78,9 +77,9 @@ fn tls(
     let cert_file = folder.join(&tls.cert_file);
     // Read as a gate reads them, so that both fail for the same reason.
     let key_file = folder.join(&tls.key_file);
-    if let Some(mode) = open_to_others(&key_file) {
+    if let Some(access) = open_to_others(&key_file) {
         let shown = key_file.display();
-        let message = format!("others can access the key `{shown}` (mode {mode:04o})");
+        let message = format!("others can access the key `{shown}` ({access})");
         let fix = format!("`chmod go= {}`", word(&key_file));
         findings.push(Finding::careful("settings", message, fix));
     }
@@ -126,7 +125,7 @@ pub(super) fn missing_home(home: &Path) -> Finding {
         let message = format!("`{shown}` cannot be created: `{near_shown}` is not a folder");
         return Finding::wrong("home", message, elsewhere);
     }
-    match access(near, Access::WRITE_OK | Access::EXEC_OK) {
+    match disk::check(near, Use::NewEntry) {
         Ok(()) => Finding::good(
             "home",
             format!("`{shown}` does not exist yet; the first command creates it"),
@@ -153,13 +152,17 @@ fn check_modes(path: &Path, depth: usize, findings: &mut Vec<Finding>) {
     const DEPTH_MAX: usize = 4;
     let Ok(found) = fs::symlink_metadata(path) else { return };
     let shown = path.display();
-    let mode = found.mode() & 0o777;
     if found.is_symlink() {
         let message = format!("`{shown}` is a symbolic link, which someone could point elsewhere");
         return findings.push(Finding::wrong("modes", message, instead_of_link(path, depth)));
     }
-    if found.uid() != rustix::process::geteuid().as_raw() {
-        let message = format!("`{shown}` belongs to user {}", found.uid());
+    let (owner, access) = (private::owner(path, &found), private::access(path, &found));
+    let (Ok(owner), Ok(access), Ok(this_user)) = (owner, access, private::this_user()) else {
+        let message = format!("cannot read whom `{shown}` belongs to");
+        return findings.push(Finding::wrong("modes", message, "check the file system"));
+    };
+    if owner != this_user {
+        let message = format!("`{shown}` belongs to user {owner}");
         return findings.push(Finding::wrong(
             "modes",
             message,
@@ -169,9 +172,9 @@ fn check_modes(path: &Path, depth: usize, findings: &mut Vec<Finding>) {
     if let Some(finding) = misplaced(path, &found, depth) {
         return findings.push(finding);
     }
-    if mode & 0o077 != 0 {
+    if access.is_open_to_others() {
         let right = if found.is_dir() { "700" } else { "600" };
-        let message = format!("others can access `{shown}` (mode {mode:04o})");
+        let message = format!("others can access `{shown}` ({access})");
         let fix = format!("`chmod {right} {}`", word(path));
         findings.push(Finding::wrong("modes", message, fix));
     }
@@ -218,16 +221,16 @@ fn misplaced(path: &Path, found: &fs::Metadata, depth: usize) -> Option<Finding>
 fn not_writable(path: &Path, found: &fs::Metadata) -> Option<Finding> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let (wanted, bits) = if found.is_dir() {
-        (Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK, "rwx")
+        (Use::WholeFolder, "rwx")
     } else if name.starts_with("gate.db") || name.starts_with("data.db") {
-        (Access::READ_OK | Access::WRITE_OK, "rw")
+        (Use::ReadAndWrite, "rw")
     } else {
         return None;
     };
-    let error = access(path, wanted).err()?;
+    let error = disk::check(path, wanted).err()?;
     let shown = path.display();
     let message = format!("`{shown}` cannot be written: {error}");
-    let fix = if error == Errno::ROFS {
+    let fix = if error.kind() == std::io::ErrorKind::ReadOnlyFilesystem {
         format!("`findmnt -T {}` shows what is mounted read-only there", word(path))
     } else {
         format!("`chmod u+{bits} {}`", word(path))

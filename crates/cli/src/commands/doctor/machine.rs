@@ -31,7 +31,7 @@ pub(super) fn clock(context: &Context, findings: &mut Vec<Finding>) {
         findings.push(Finding::careful(
             "clock",
             "the machine has no boot id, so limits depend on the wall clock after each start",
-            "mount /proc for the user that runs tollgate",
+            platform::clock::BOOT_ID_HINT,
         ));
         return;
     }
@@ -52,8 +52,7 @@ pub(super) fn noted_time(stores: &Stores, findings: &mut Vec<Finding>) {
 }
 
 pub(super) fn disk(home: &Path, findings: &mut Vec<Finding>) {
-    let Ok(found) = rustix::fs::statvfs(home) else { return };
-    let free = found.f_bavail.saturating_mul(found.f_frsize);
+    let Ok(free) = platform::disk::free_bytes(home) else { return };
     let message = format!("{} MiB free", free / MIB);
     let fix = || format!("free some space: `df -h {}`", word(home));
     findings.push(match free {

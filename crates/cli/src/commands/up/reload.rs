@@ -3,13 +3,13 @@
 
 use std::cell::RefCell;
 use std::fs;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use gateway::{Changed, ReadSettings};
+use platform::files::FileVersion;
 use store::files;
 use store::settings::Settings;
 
@@ -18,7 +18,7 @@ use crate::settings_file::EMPTY_HINT;
 use crate::stdio::builtin::with_profile;
 
 /// Inode, size and modification time of a file; none when it does not exist.
-type FileStamp = Option<(u64, u64, i64, i64)>;
+type FileStamp = Option<FileVersion>;
 
 /// A file that was written less than this ago may be incomplete.
 const STILL_WRITTEN_WAIT: Duration = Duration::from_millis(100);
@@ -127,7 +127,7 @@ impl SettingsWatch {
             // Editors remove and recreate a file; only an existing file changes the settings.
             return Changed::Broken(format!("`{}` was removed", self.path.display()));
         }
-        if matches!(seen.files.first(), Some((_, Some((_, 0, _, _))))) {
+        if matches!(seen.files.first(), Some((_, Some(version))) if version.bytes() == 0) {
             // A full disk or a crash leaves an empty file, which would remove every grant.
             let shown = self.path.display();
             return Changed::Broken(format!("`{shown}` is empty\nhint: {EMPTY_HINT}"));
@@ -167,8 +167,7 @@ fn is_still_written((path, before): &(PathBuf, FileStamp)) -> bool {
 }
 
 fn stamp(path: &Path) -> FileStamp {
-    let found = fs::metadata(path).ok()?;
-    Some((found.ino(), found.size(), found.mtime(), found.mtime_nsec()))
+    FileVersion::of_target(path)
 }
 
 #[cfg(test)]

@@ -1,13 +1,12 @@
 //! TLS for the listener, from a certificate and a key file. Certificates are renewed while a gate
 //! runs, so the files are checked again, on a separate thread: a stalled disk blocks no connection.
 
-use std::fs;
 use std::io::{self, Read as _};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use platform::files::FileVersion;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -43,7 +42,7 @@ struct TlsFiles {
 
 struct TlsState {
     acceptor: TlsAcceptor,
-    /// Metadata of the files when they were last read.
+    /// The files when they were last read.
     stamps: [Stamp; 2],
     checked_at: Instant,
     checking: Checking,
@@ -58,8 +57,8 @@ enum Checking {
     Slow,
 }
 
-/// File metadata that changes with the content; `None` if the file is missing.
-type Stamp = Option<(u64, u64, i64, i64)>;
+/// `None` if the file is missing.
+type Stamp = Option<FileVersion>;
 
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
@@ -164,8 +163,7 @@ impl TlsFiles {
 }
 
 fn stamp(file: &Path) -> Stamp {
-    let found = fs::metadata(file).ok()?;
-    Some((found.ino(), found.len(), found.mtime(), found.mtime_nsec()))
+    FileVersion::of_target(file)
 }
 
 /// Reads both files with a timeout: a gate does not start on a stalled disk.
@@ -241,6 +239,8 @@ fn provider() -> Arc<rustls::crypto::CryptoProvider> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use rcgen::{CertificateParams, KeyPair};
+
+    use std::fs;
 
     use super::*;
 

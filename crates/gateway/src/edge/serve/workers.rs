@@ -69,26 +69,13 @@ impl Worker {
         let (end, ended) = oneshot::channel::<()>();
         let thread =
             std::thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
-                raise_priority();
+                platform::threads::raise_priority(PRIORITY_BOOST);
                 let _ = runtime.block_on(ended);
                 runtime.shutdown_timeout(END_WAIT_MAX);
             })?;
         Ok(Worker { runtime: handle, end: Some(end), thread: Some(thread) })
     }
 }
-
-/// Raises the priority of this thread; without permission it stays normal.
-#[cfg(target_os = "linux")]
-fn raise_priority() {
-    use rustix::process::{getpriority_process, setpriority_process};
-    // On Linux each thread has its own niceness, and `None` means the calling thread.
-    if let Ok(niceness) = getpriority_process(None) {
-        let _ = setpriority_process(None, niceness - PRIORITY_BOOST);
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn raise_priority() {}
 
 impl Drop for Workers {
     fn drop(&mut self) {

@@ -5,8 +5,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt as _;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -14,18 +13,24 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus, getpid, getppid, getpriority_process,
-    getrlimit, kill_process_group, set_child_subreaper, set_parent_process_death_signal,
-    setpriority_process, setrlimit, wait,
+    Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus, getppid, getpriority_process,
+    getrlimit, kill_process_group, setpriority_process, setrlimit, wait,
 };
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 
-use super::{CANNOT_GUARD, CANNOT_START, END_OF_ARGS, EXEC, OURSELVES, complain, process_tree};
+#[cfg(target_os = "linux")]
+use super::kernel::KernelTree;
+use super::marks::MarkedTree;
+use super::processes::Process;
+use super::{CANNOT_GUARD, CANNOT_START, complain};
+use crate::guard::Method;
 
 /// After the gate has gone, the command gets TERM and this much time.
 const ORPHAN_WAIT: Duration = Duration::from_millis(500);
 /// Descendants that outlive the command get TERM and this much time.
 const LEFTOVER_WAIT: Duration = Duration::from_millis(300);
+/// How soon the gate's death is noticed by its pid, should its pipe not tell.
+const LOOK_FOR_GATE_EVERY: Duration = Duration::from_millis(250);
 /// The poll interval once the command is ending.
 const TICK: Duration = Duration::from_millis(20);
 /// The poll interval once it must have ended.
@@ -38,6 +43,7 @@ pub(super) struct Job<'a> {
     /// The arguments that make this binary run the guard.
     pub(super) lead: &'a [OsString],
     pub(super) command: &'a [OsString],
+    pub(super) method: Method,
     pub(super) gate: Option<Pid>,
     pub(super) end_wait: Duration,
     pub(super) term_wait: Duration,
@@ -47,17 +53,16 @@ pub(super) struct Job<'a> {
 /// Runs the command until it ends, and exits like it.
 pub(super) fn run(job: &Job<'_>) -> ExitCode {
     // A different process name, so that killing the gate by name does not kill the guard.
+    #[cfg(target_os = "linux")]
     std::fs::write("/proc/self/comm", "gate-child").ok();
     let Ok(signals) = Signals::install() else {
         return complain("cannot watch for signals", CANNOT_GUARD);
     };
-    // Orphans become children of the guard, so that none escapes by leaving its parent or group.
-    let bound = set_child_subreaper(Some(getpid()))
-        .and_then(|()| set_parent_process_death_signal(Some(Signal::HUP)));
+    let tree = Tree::bind(job);
     // A gate that died before the line above would not be noticed.
-    if bound.is_err() || getppid() != job.gate {
+    let (Ok(tree), true) = (tree, getppid() == job.gate) else {
         return ExitCode::from(CANNOT_GUARD);
-    }
+    };
     // The thread that started the guard may have a raised priority; the command gets the gate's own.
     if let Ok(niceness) = getpriority_process(job.gate) {
         let _ = setpriority_process(None, niceness);
@@ -68,30 +73,59 @@ pub(super) fn run(job: &Job<'_>) -> ExitCode {
         let allowed = getrlimit(Resource::Nofile);
         let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(files), ..allowed });
     }
-    match start(job) {
-        Ok(command) => Guard { job, command, signals, status: None }.watch(),
-        Err(error) => complain(&format!("cannot start a guarded command: {error}"), CANNOT_START),
+    start(tree, job, signals)
+}
+
+/// The processes that belong to the command, by either method.
+enum Tree {
+    #[cfg(target_os = "linux")]
+    Kernel(KernelTree),
+    Marks(MarkedTree),
+}
+
+impl Tree {
+    fn bind(job: &Job<'_>) -> std::io::Result<Tree> {
+        match job.method {
+            #[cfg(target_os = "linux")]
+            Method::Kernel => KernelTree::bind().map(Tree::Kernel),
+            #[cfg(not(target_os = "linux"))]
+            Method::Kernel => Err(std::io::ErrorKind::Unsupported.into()),
+            Method::Marks => MarkedTree::bind(job).map(Tree::Marks),
+        }
+    }
+
+    fn start(&mut self, job: &Job<'_>) -> std::io::Result<Pid> {
+        let pid = match self {
+            #[cfg(target_os = "linux")]
+            Tree::Kernel(tree) => tree.start(job)?,
+            Tree::Marks(tree) => tree.start(job)?,
+        };
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        pid.ok_or_else(|| std::io::Error::other("no pid"))
+    }
+
+    fn signal_all(&self, signal: Signal) -> Vec<Process> {
+        match self {
+            #[cfg(target_os = "linux")]
+            Tree::Kernel(tree) => tree.signal_all(signal),
+            Tree::Marks(tree) => tree.signal_all(signal),
+        }
     }
 }
 
-/// Starts this binary again as the process that becomes the command, in its own group.
-fn start(job: &Job<'_>) -> std::io::Result<Pid> {
-    let child = Command::new(OURSELVES)
-        .args(job.lead)
-        .arg(EXEC)
-        .arg(getpid().as_raw_nonzero().to_string())
-        .arg(END_OF_ARGS)
-        .args(job.command)
-        .process_group(0)
-        .spawn()?;
+/// Starts the command and watches it.
+fn start(mut tree: Tree, job: &Job<'_>, signals: Signals) -> ExitCode {
+    let command = match tree.start(job) {
+        Ok(command) => command,
+        Err(error) => {
+            return complain(&format!("cannot start a guarded command: {error}"), CANNOT_START);
+        }
+    };
     // Only the command writes to stdout from here on, so that its end closes the pipe.
     if let Ok(nothing) = File::options().write(true).open("/dev/null") {
         rustix::stdio::dup2_stdout(&nothing).ok();
     }
-    i32::try_from(child.id())
-        .ok()
-        .and_then(Pid::from_raw)
-        .ok_or_else(|| std::io::Error::other("no pid"))
+    Guard { job, command, tree, signals, status: None }.watch()
 }
 
 /// State of the signal handlers.
@@ -128,6 +162,7 @@ enum StopPhase {
 struct Guard<'a> {
     job: &'a Job<'a>,
     command: Pid,
+    tree: Tree,
     signals: Signals,
     status: Option<WaitStatus>,
 }
@@ -146,10 +181,12 @@ impl Guard<'_> {
                     return self.leave(Duration::ZERO);
                 }
                 StopPhase::Terminating(until) => StopPhase::Terminating(until),
-                _ if getppid() != self.job.gate => terminate(ORPHAN_WAIT),
-                _ if self.signals.stop.load(Ordering::Relaxed) => terminate(self.job.term_wait),
+                _ if getppid() != self.job.gate => self.terminate(ORPHAN_WAIT),
+                _ if self.signals.stop.load(Ordering::Relaxed) => {
+                    self.terminate(self.job.term_wait)
+                }
                 StopPhase::Ending(until) if until <= Instant::now() => {
-                    terminate(self.job.term_wait)
+                    self.terminate(self.job.term_wait)
                 }
                 StopPhase::Serving if input_ended => {
                     StopPhase::Ending(Instant::now() + self.job.end_wait)
@@ -157,6 +194,11 @@ impl Guard<'_> {
                 same => same,
             };
         }
+    }
+
+    fn terminate(&self, wait: Duration) -> StopPhase {
+        self.tree.signal_all(Signal::TERM);
+        StopPhase::Terminating(Instant::now() + wait)
     }
 
     /// Waits for an event. True if the command's input has ended.
@@ -167,35 +209,60 @@ impl Guard<'_> {
         // After that it is not polled, because the hang-up would wake up poll for ever.
         let serving = matches!(phase, StopPhase::Serving);
         if serving {
-            fds.push(PollFd::new(&stdin, PollFlags::empty()));
+            // Linux reports a hang-up unasked; macOS does not.
+            fds.push(PollFd::new(&stdin, PollFlags::HUP));
         }
-        let tick = Timespec { tv_sec: 0, tv_nsec: i64::from(TICK.subsec_nanos()) };
-        poll(&mut fds, if serving { None } else { Some(&tick) }).ok();
+        let pause = match (serving, self.job.method) {
+            // The kernel tells when the gate dies.
+            (true, Method::Kernel) => None,
+            (true, Method::Marks) => Some(LOOK_FOR_GATE_EVERY),
+            (false, _) => Some(TICK),
+        };
+        let pause = pause.and_then(|pause| Timespec::try_from(pause).ok());
+        let events = poll(&mut fds, pause.as_ref()).unwrap_or(0);
         let hung_up = fds.get(1).is_some_and(|fd| {
             fd.revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)
         });
+        if events > 0 && fds.iter().all(|fd| fd.revents().is_empty()) {
+            // A system that wakes up for unread input, too, must not keep a core busy.
+            std::thread::sleep(TICK);
+        }
         let mut drain = [0_u8; 64];
         while self.signals.wake.read(&mut drain).is_ok_and(|bytes| bytes > 0) {}
         hung_up
     }
 
-    /// Reaps all ended children, including adopted ones. True if none is left. The kernel's answer is exact,
-    /// while /proc may miss a process whose parent dies during the walk.
+    /// Reaps all ended children, including adopted ones. True if nothing of the command is left. The kernel's answer
+    /// is exact, while a list of processes may miss one whose parent dies meanwhile.
     fn reap(&mut self) -> bool {
-        loop {
+        let is_childless = loop {
             match wait(WaitOptions::NOHANG) {
-                Ok(Some((pid, status))) if pid == self.command => self.status = Some(status),
-                Ok(Some(_)) => {}
-                Ok(None) => return false,
-                Err(error) => return error == Errno::CHILD,
+                Ok(Some((pid, status))) => {
+                    if pid == self.command {
+                        self.status = Some(status);
+                    }
+                    match &mut self.tree {
+                        #[cfg(target_os = "linux")]
+                        Tree::Kernel(_) => {}
+                        Tree::Marks(tree) => tree.ended(pid, self.job),
+                    }
+                }
+                Ok(None) => break false,
+                Err(error) => break error == Errno::CHILD,
             }
+        };
+        match &self.tree {
+            #[cfg(target_os = "linux")]
+            Tree::Kernel(_) => is_childless,
+            // The keeper is a child too. Only asked once the command has ended, because a list takes its time.
+            Tree::Marks(tree) => is_childless || (self.status.is_some() && tree.all().is_empty()),
         }
     }
 
     /// Ends all descendants, then exits like the command.
     fn leave(mut self, leftover_wait: Duration) -> ExitCode {
         if !leftover_wait.is_zero() && !self.reap() {
-            process_tree::signal_descendants(Signal::TERM);
+            self.tree.signal_all(Signal::TERM);
             let until = Instant::now() + leftover_wait;
             while !self.reap() && Instant::now() < until {
                 std::thread::sleep(POLL_PAUSE);
@@ -215,7 +282,7 @@ impl Guard<'_> {
         while !self.reap() {
             let began = Instant::now();
             let known = killed.len();
-            killed.extend(process_tree::signal_descendants(Signal::KILL));
+            killed.extend(self.tree.signal_all(Signal::KILL));
             if killed.len() > known {
                 until = Instant::now() + KILL_WAIT_MAX;
             } else if began >= until {
@@ -224,11 +291,6 @@ impl Guard<'_> {
             std::thread::sleep(POLL_PAUSE);
         }
     }
-}
-
-fn terminate(wait: Duration) -> StopPhase {
-    process_tree::signal_descendants(Signal::TERM);
-    StopPhase::Terminating(Instant::now() + wait)
 }
 
 /// The exit code as in shells: the code, or 128 plus the signal.

@@ -1,5 +1,6 @@
-//! Async stdin and stdout. Pipes and sockets are polled by the runtime; terminals and files use a thread for
-//! each read and write.
+//! Linux and macOS: sockets are polled. On Linux pipes are, too: opening one by its path below `/proc` gives a new
+//! file description, so that other programs that share the inherited one do not see it become non-blocking. macOS
+//! has no such path.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -10,20 +11,31 @@ use rustix::fs::{FileType, fstat};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+#[cfg(target_os = "linux")]
 use tokio::net::unix::pipe;
 
-/// Opening this gives a new file description of the same pipe. The inherited one may be shared with other
-/// programs, which must not see it become non-blocking.
+#[cfg(target_os = "linux")]
 const OWN_INPUT: &str = "/proc/self/fd/0";
+#[cfg(target_os = "linux")]
 const OWN_OUTPUT: &str = "/proc/self/fd/1";
 
-pub(crate) enum Input {
+#[cfg(target_os = "linux")]
+const SEND_FLAGS: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
+/// Rust programs ignore SIGPIPE, so there is nothing to suppress.
+#[cfg(target_os = "macos")]
+const SEND_FLAGS: SendFlags = SendFlags::DONTWAIT;
+
+/// Our stdin.
+pub enum Input {
+    #[cfg(target_os = "linux")]
     Pipe(pipe::Receiver),
     Socket(AsyncFd<io::Stdin>),
     Other(tokio::io::Stdin),
 }
 
-pub(crate) enum Output {
+/// Our stdout.
+pub enum Output {
+    #[cfg(target_os = "linux")]
     Pipe(pipe::Sender),
     Socket(AsyncFd<io::Stdout>),
     Other(tokio::io::Stdout),
@@ -31,7 +43,8 @@ pub(crate) enum Output {
 
 impl Input {
     /// Must be called within a runtime.
-    pub(crate) fn own() -> Input {
+    pub fn own() -> Input {
+        #[cfg(target_os = "linux")]
         if let Ok(pipe) = pipe::OpenOptions::new().open_receiver(OWN_INPUT) {
             return Input::Pipe(pipe);
         }
@@ -44,7 +57,8 @@ impl Input {
 
 impl Output {
     /// Must be called within a runtime.
-    pub(crate) fn own() -> Output {
+    pub fn own() -> Output {
+        #[cfg(target_os = "linux")]
         if let Ok(pipe) = pipe::OpenOptions::new().open_sender(OWN_OUTPUT) {
             return Output::Pipe(pipe);
         }
@@ -73,6 +87,7 @@ impl AsyncRead for Input {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         match &mut *self {
+            #[cfg(target_os = "linux")]
             Input::Pipe(pipe) => Pin::new(pipe).poll_read(task, buffer),
             Input::Other(input) => Pin::new(input).poll_read(task, buffer),
             Input::Socket(socket) => loop {
@@ -97,12 +112,12 @@ impl AsyncWrite for Output {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         match &mut *self {
+            #[cfg(target_os = "linux")]
             Output::Pipe(pipe) => Pin::new(pipe).poll_write(task, bytes),
             Output::Other(output) => Pin::new(output).poll_write(task, bytes),
             Output::Socket(socket) => loop {
                 let mut ready = ready!(socket.poll_write_ready(task))?;
-                let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-                let sent = ready.try_io(|socket| Ok(send(socket.get_ref(), bytes, flags)?));
+                let sent = ready.try_io(|socket| Ok(send(socket.get_ref(), bytes, SEND_FLAGS)?));
                 if let Ok(sent) = sent {
                     return Poll::Ready(sent);
                 }
@@ -114,7 +129,9 @@ impl AsyncWrite for Output {
     fn poll_flush(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut *self {
             Output::Other(output) => Pin::new(output).poll_flush(task),
-            Output::Pipe(_) | Output::Socket(_) => Poll::Ready(Ok(())),
+            #[cfg(target_os = "linux")]
+            Output::Pipe(_) => Poll::Ready(Ok(())),
+            Output::Socket(_) => Poll::Ready(Ok(())),
         }
     }
 

@@ -1,29 +1,11 @@
-//! The descendants of this process, read from /proc. As a subreaper it finds all of them, because orphans
-//! become its children.
+//! The processes of Linux, read from `/proc`.
 
-use std::collections::HashMap;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
-
-/// A process, distinguished from a later one with the same pid by its start time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Process {
-    pid: i32,
-    parent: i32,
-    started: u64,
-}
-
-/// Signals all running descendants that are found in /proc and returns them.
-pub(super) fn signal_descendants(signal: Signal) -> Vec<Process> {
-    let all = below(getpid().as_raw_nonzero().get(), running());
-    for process in &all {
-        send(*process, signal);
-    }
-    all
-}
+use super::Process;
 
 /// Opens the pidfd before checking the process, so that a reused pid is not signalled.
-fn send(process: Process, signal: Signal) {
+pub(in super::super) fn send(process: Process, signal: Signal) {
     let Some(pid) = Pid::from_raw(process.pid) else {
         return;
     };
@@ -35,22 +17,8 @@ fn send(process: Process, signal: Signal) {
     }
 }
 
-fn below(root: i32, processes: Vec<Process>) -> Vec<Process> {
-    let mut children: HashMap<i32, Vec<Process>> = HashMap::new();
-    for process in processes {
-        children.entry(process.parent).or_default().push(process);
-    }
-    let mut found: Vec<Process> = children.remove(&root).unwrap_or_default();
-    let mut next = 0;
-    while let Some(process) = found.get(next) {
-        let more = children.remove(&process.pid).unwrap_or_default();
-        found.extend(more);
-        next += 1;
-    }
-    found
-}
-
-fn running() -> Vec<Process> {
+/// All running processes.
+pub(in super::super) fn all() -> Vec<Process> {
     let Ok(entries) = std::fs::read_dir("/proc") else {
         return Vec::new();
     };
@@ -58,6 +26,13 @@ fn running() -> Vec<Process> {
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .filter_map(read)
         .collect()
+}
+
+/// Whether the program of a process was started with this entry in its environment. The environments of other users'
+/// processes cannot be read; a guard may not signal them either.
+pub(in super::super) fn has_variable(pid: i32, entry: &str) -> bool {
+    let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    environ.split(|byte| *byte == 0).any(|had| had == entry.as_bytes())
 }
 
 fn read(pid: i32) -> Option<Process> {
@@ -101,17 +76,8 @@ mod tests {
     }
 
     #[test]
-    fn everything_below_is_found_whatever_the_order() {
-        let process = |pid, parent| Process { pid, parent, started: 0 };
-        let all = vec![process(9, 8), process(8, 5), process(5, 1), process(6, 1), process(7, 5)];
-        let mut found: Vec<i32> = below(5, all).iter().map(|process| process.pid).collect();
-        found.sort_unstable();
-        assert_eq!(found, [7, 8, 9]);
-    }
-
-    #[test]
     fn this_process_can_be_read() {
-        let me = read(getpid().as_raw_nonzero().get()).unwrap();
+        let me = read(rustix::process::getpid().as_raw_nonzero().get()).unwrap();
         assert!(me.started > 0);
     }
 }
