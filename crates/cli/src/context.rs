@@ -100,10 +100,8 @@ impl Context {
             return Ok(home);
         }
         default_home().ok_or_else(|| {
-            anyhow!(
-                "cannot determine the home of tollgate: {}\nhint: `--home DIR`",
-                platform::environment::DATA_FOLDER_NAMES
-            )
+            let why = platform::environment::DATA_FOLDER_NAMES;
+            anyhow!("cannot determine the home of tollgate: {why}\nhint: `--home DIR`")
         })
     }
 
@@ -317,13 +315,8 @@ pub(crate) fn read_text(path: &Path) -> io::Result<String> {
 /// The user, for audit rows of the owner's actions.
 fn actor() -> String {
     let name = ["USER", "LOGNAME"].iter().find_map(|name| variable(name).filter(|v| !v.is_empty()));
-    let name = name.unwrap_or_else(|| {
-        format!(
-            "uid {}",
-            platform::private::this_user()
-                .map_or_else(|_| "unknown".to_owned(), |user| user.to_string())
-        )
-    });
+    let user = platform::private::this_user().map(|user| format!("uid {user}"));
+    let name = name.unwrap_or_else(|| user.unwrap_or_else(|_| "unknown user".to_owned()));
     format!("{name} (cli)")
 }
 
