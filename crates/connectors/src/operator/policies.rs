@@ -87,7 +87,11 @@ pub(super) struct StepView {
     finding: String,
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "all functions of the table have one form")]
+#[expect(
+    clippy::unnecessary_wraps,
+    clippy::trivially_copy_pass_by_ref,
+    reason = "all functions of the table have one form"
+)]
 pub(super) fn list(operator: &Operator<'_>, _: &NoArgs) -> Result<PolicyList, Refusal> {
     let policies = operator.effective.policies.values();
     Ok(PolicyList { policies: policies.map(|policy| operator.policy_summary(policy)).collect() })

@@ -65,8 +65,8 @@ pub(crate) async fn today(call: ToolCall<'_>, _: NoArgs) -> Result<Json<Today>, 
 fn glance(data: &DailyData, metric: &Metric) -> Glance {
     let series = data.series(metric.name);
     // Today is compared with the days before it.
-    let baseline = baseline(&series, data.today.plus(-1), GLANCE_BASELINE_DAYS)
-        .map(|found| found.of(metric));
+    let baseline =
+        baseline(&series, data.today.plus(-1), GLANCE_BASELINE_DAYS).map(|found| found.of(metric));
     let today = series.get(data.today);
     let position = today.zip(baseline.found()).map(|(value, own)| Position::of(value, own.usual));
     Glance {
