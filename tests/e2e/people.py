@@ -29,6 +29,10 @@ JET_LAG = "days after a change of time zone"
 # Strain is made from the load, so an effect on the load is one on the strain.
 SAME_CAUSE = {"strain": "workout_energy"}
 LOGS = {"hrv"}
+# How much of a standard deviation's precision the median absolute deviation has.
+MAD_EFFICIENCY = 0.37
+# The variance of a median of normal values, in that of their mean.
+MEDIAN_VARIANCE = 1.57
 FOUND_MIN, FALSE_MAX = 0.90, 0.05
 
 
@@ -141,7 +145,9 @@ def weekday(days):
 
 
 def flat(series):
-    """Without weekday means."""
+    """Without weekday means, where every weekday was seen four times."""
+    if series.groupby(weekday(series.index)).size().reindex(range(7), fill_value=0).min() < 4:
+        return series
     return series - series.groupby(weekday(series.index)).transform("mean") + series.mean()
 
 
@@ -152,32 +158,59 @@ def autocorrelation(series, lag):
     return float(np.clip(products.mean() / series.var(), -1, 1)) if len(products) else 0.0
 
 
+def effective_pairs(x, y):
+    """How many independent pairs two series on the same days are worth."""
+    n = len(x)
+    product = np.clip(autocorrelation(x, 1) * autocorrelation(y, 1), -0.99, 0.99)
+    total = sum((1 - k / n) * autocorrelation(x, k) * autocorrelation(y, k) for k in range(1, 31) if k <= n / 5)
+    return max(1, min(n * (1 - product) / (1 + product), n / max(1 + 2 * total, 1e-3), n))
+
+
 def correlation(x, y, lag):
     x, y = flat(x), flat(y)
     days = x.index[x.index.isin(y.index - lag)]
     x, y = x.loc[days], pd.Series(y.loc[days + lag].to_numpy(), index=days)
-    n = len(days)
-    product = np.clip(autocorrelation(x, 1) * autocorrelation(y, 1), -0.99, 0.99)
-    total = sum((1 - k / n) * autocorrelation(x, k) * autocorrelation(y, k) for k in range(1, 31) if k <= n / 5)
-    n_eff = max(1, min(n * (1 - product) / (1 + product), n / max(1 + 2 * total, 1e-3), n))
+    n, n_eff = len(days), effective_pairs(x, y)
     r = scipy.stats.pearsonr(x, y).statistic
     t = r * np.sqrt((n_eff - 2) / (1 - r * r))
-    return {"n": n, "n_eff": n_eff, "size": r, "p": 2 * scipy.stats.t.sf(abs(t), n_eff - 2)}
+    reach = scipy.stats.norm.ppf(0.975) / np.sqrt(max(n_eff - 3, 0.5))
+    low, high = np.tanh(np.arctanh(r) - reach), np.tanh(np.arctanh(r) + reach)
+    return {"n": n, "n_eff": n_eff, "size": r, "p": 2 * scipy.stats.t.sf(abs(t), n_eff - 2), "low": low, "high": high}
 
 
 def behaviour(outcome, answers, lag):
     """The difference of the sides within weekdays, weighted over the weekdays that have both."""
     days = answers.index[answers.index.isin(outcome.index - lag)]
     table = pd.DataFrame({"yes": answers.loc[days], "value": outcome.loc[days + lag].to_numpy(), "weekday": weekday(days)})
+    rest = pd.Series((table.value - table.groupby("yes").value.transform("mean")).to_numpy(), index=days)
+    n_eff = effective_pairs(flat(answers.loc[days]), flat(rest))
     sides = table.groupby(["weekday", "yes"])["value"].agg(["mean", "size"]).unstack()
     both = sides.dropna()
     a, b = both["size"][1.0], both["size"][0.0]
     weights = a * b / (a + b)
     size = (weights * (both["mean"][1.0] - both["mean"][0.0])).sum() / weights.sum()
+    yes, no = table.value[table.yes == 1], table.value[table.yes == 0]
     if min(a.sum(), b.sum()) < 14:  # too few to match on weekdays
-        size = table.value[table.yes == 1].mean() - table.value[table.yes == 0].mean()
-        return {"n": len(days), "size": size}
-    return {"n": int(a.sum() + b.sum()), "size": size}
+        size = yes.mean() - no.mean()
+    else:
+        inside = table[table.weekday.isin(both.index)]
+        centred = inside.value - inside.groupby(["weekday", "yes"]).value.transform("mean")
+        # Each weekday's mean took a degree of freedom.
+        wider = lambda own: own * np.sqrt((len(own) - 1) / (len(own) - len(both)))
+        yes, no = wider(centred[inside.yes == 1]), wider(centred[inside.yes == 0])
+    return {"n": len(yes) + len(no), "size": size} | welch(size, yes, no, n_eff)
+
+
+def welch(size, yes, no, n_eff):
+    """The interval and p of a difference, with errors for the effective number of values."""
+    n = len(yes) + len(no)
+    inflation = max(n / n_eff, 1)
+    parts = [own.var() / len(own) * inflation for own in (yes, no)]
+    each = [part**2 / max(len(own) / inflation - 1, 1) for part, own in zip(parts, (yes, no))]
+    freedom, error = max(sum(parts) ** 2 / sum(each), 1), np.sqrt(sum(parts))
+    reach = scipy.stats.t.ppf(0.975, freedom) * error
+    p = 2 * scipy.stats.t.sf(abs(size / error), freedom)
+    return {"n_eff": min(n_eff, n), "p": p, "low": size - reach, "high": size + reach}
 
 
 def jet_lag(offsets):
@@ -187,16 +220,32 @@ def jet_lag(offsets):
     return pd.Series({day: float(any(0 <= day - flight < 5 for flight in flights)) for day in offsets.index})
 
 
+def memory(series):
+    """The autocorrelation of ordinary days, corrected for the bias of short series."""
+    away = pd.Series({day: value - series[(series.index >= day - 14) & (series.index <= day + 14)].median()
+                      for day, value in series.items()})
+    ordinary = series[away.abs() <= 2.5 * 1.4826 * scipy.stats.median_abs_deviation(away)]
+    return float(np.clip((len(series) * autocorrelation(ordinary, 1) + 1) / (len(series) - 4), 0, 0.95))
+
+
 def anomaly(series, first, last):
     """The mean of the far nights of the episode minus the median of the 90 days before it."""
     values = flat(series)
+    counts = {day: ((values.index < day) & (values.index >= day - 90)).sum() for day in values.index}
     baseline = {day: values[(values.index < day) & (values.index >= day - 90)] for day in values.index}
     baseline = {day: before.median() for day, before in baseline.items() if len(before) >= 30}
     away = pd.Series({day: values[day] - middle for day, middle in baseline.items()})
     spread = 1.4826 * scipy.stats.median_abs_deviation(away)
     own = away[(away.index >= first) & (away.index <= last)]
     own = own[(own.abs() >= 2 * spread) & (np.sign(own) == np.sign(away[first]))]
-    return {"n": len(own), "size": values.loc[own.index].mean() - baseline[first]}
+    size = values.loc[own.index].mean() - baseline[first]
+    rho, nights, before = memory(values), len(own), counts[first]
+    squared = len(away) * (1 - rho**2) / (1 + rho**2)
+    freedom = max(MAD_EFFICIENCY * (squared - 1), 2)
+    of_nights = (nights + sum(2 * (nights - k) * rho**k for k in range(1, nights))) / nights**2
+    error = spread * np.sqrt(of_nights + MEDIAN_VARIANCE / (before * (1 - rho) / (1 + rho)))
+    reach = scipy.stats.t.ppf(0.975, freedom) * error
+    return {"n": nights, "size": size, "low": size - reach, "high": size + reach}
 
 
 def percent(metric, size):
@@ -209,14 +258,15 @@ def recompute(claim, series, answers):
     own = series[metric]
     if kind == "correlation":
         ours = correlation(series[claim["other"]], own, claim["lag_days"])
-        return [(name, claim[name], ours[name]) for name in ("n", "n_eff", "size", "p")]
+        return [(name, claim[name], ours[name]) for name in ("n", "n_eff", "size", "p")] + ends(claim, ours, metric="r")
     if kind == "behaviour":
         ours = behaviour(own, answers[claim["other"]], claim["lag_days"])
-        return [("n", claim["n"], ours["n"]), ("size", claim["size"], percent(metric, ours["size"]))]
+        named = [(name, claim[name], ours[name]) for name in ("n", "n_eff", "p")]
+        return named + [("size", claim["size"], percent(metric, ours["size"]))] + ends(claim, ours, metric)
     first, last = day_number(claim["from"]), day_number(claim["to"])
     if kind == "anomaly":
         ours = anomaly(own, first, last)
-        return [("n", claim["n"], ours["n"]), ("size", claim["size"], percent(metric, ours["size"]))]
+        return [("n", claim["n"], ours["n"]), ("size", claim["size"], percent(metric, ours["size"]))] + ends(claim, ours, metric)
     if kind == "trend":
         window = flat(own[own.index > own.index[-1] - 90])
         slope = scipy.stats.theilslopes(window, window.index).slope * 30
@@ -232,6 +282,18 @@ def recompute(claim, series, answers):
     return [("sign", np.sign(claim["size"]), np.sign(values.iloc[at:].mean() - values.iloc[:at].mean()))]
 
 
+def ends(claim, ours, metric):
+    """The ends of the interval."""
+    return [(end, claim["interval"][end], percent(metric, ours[end])) for end in ("low", "high")]
+
+
+def adjusted(claims, looks):
+    """Benjamini and Hochberg's q of the claims, which are the smallest p-values of all looks."""
+    p = np.array(sorted(claim["p"] for claim in claims))
+    steps = np.minimum(p * looks / np.arange(1, len(p) + 1), 1)
+    return np.minimum.accumulate(steps[::-1])[::-1]
+
+
 def day_number(date):
     return (pd.Timestamp(date) - pd.Timestamp(0)).days
 
@@ -242,6 +304,9 @@ def agrees(name, theirs, ours):
         return theirs["low"] - reach / 2 <= ours <= theirs["high"] + reach / 2
     if isinstance(ours, str):
         return False
+    # Small p-values are compared by their size, as far as doubles can tell.
+    if name in ("p", "q"):
+        return abs(theirs - ours) <= 0.03 * ours + 1e-12
     # Calories are rounded on their way through WHOOP's units, so energies differ in the fifth digit.
     return abs(theirs - ours) <= 2e-3 * max(1.0, abs(ours))
 
@@ -297,12 +362,15 @@ def main():
                        for field, question in QUESTIONS.items()} | {JET_LAG: jet_lag(offsets)}
             claims = drivers["claims"]
             claims_made += len(claims)
+            in_order = sorted(claims, key=lambda claim: claim["p"])
+            for claim, q in zip(in_order, adjusted(claims, drivers["looks"])):
+                claim["q here"] = q
             for claim in claims:
                 what = f"{planted['plant']}: {claim['kind']} {claim['metric']} {claim.get('other', '')}".strip()
                 if not is_true(planted, claim):
                     wrong += 1
                     false_claims[what] = false_claims.get(what, 0) + 1
-                for name, theirs, ours in recompute(claim, series, answers):
+                for name, theirs, ours in recompute(claim, series, answers) + [("q", claim["q"], claim["q here"])]:
                     compared += 1
                     if not agrees(name, theirs, ours):
                         differing += 1

@@ -1,5 +1,5 @@
 //! Judges `crates/insights`: the comparison with other statistics packages, the people with planted
-//! effects, and the time that ten years of data take.
+//! effects, and the time that ten years of data take: each step alone, and each tool through the binary.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,6 +10,7 @@ use crate::test::Tally;
 
 const SCRIPT: &str = "tests/e2e/insights.py";
 const SANDBOX_PEOPLE: &str = "tests/e2e/people.py";
+const TEN_YEARS: &str = "tests/e2e/ten_years.py";
 const PEOPLE: &str = "1000";
 /// People who are synced through the sandbox: in a test, and where their shares are judged.
 const PEOPLE_TESTED: &str = "6";
@@ -36,6 +37,14 @@ fn judge(root: &Path, python: &Path, profile: &str, people: &str) -> Result<bool
     Ok(status.context("cannot start Python")?.success())
 }
 
+/// `cargo xtask bench ten-years`: every insight tool, query and report over ten years, through the binary.
+pub(crate) fn bench_ten_years(root: &Path) -> Result<bool> {
+    let python = crate::tools::insights_python()?;
+    let tollgate = built(root, &["build", "--package", "tollgate", "--profile", "release"])?;
+    let status = Command::new(python).arg(root.join(TEN_YEARS)).arg(tollgate).status();
+    Ok(status.context("cannot start Python")?.success())
+}
+
 /// `cargo xtask bench insights`: 1,000 people with planted effects, 200 of them through the sandbox, then the
 /// time of each insight.
 pub(crate) fn bench(root: &Path) -> Result<bool> {
@@ -47,8 +56,9 @@ pub(crate) fn bench(root: &Path) -> Result<bool> {
     let ten_years = example(root, "ten_years", "release")?;
     let fast = Command::new(ten_years).status().context("cannot start the benchmark")?.success();
     let python = crate::tools::insights_python()?;
+    let tools_fast = bench_ten_years(root)?;
     let judged = judge(root, &python, "release", PEOPLE_JUDGED)?;
-    Ok(found && fast && judged)
+    Ok(found && fast && tools_fast && judged)
 }
 
 /// Builds an example of the crate and says where it is.

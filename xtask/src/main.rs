@@ -39,6 +39,7 @@ cargo xtask bench catalog    speed of catalogue import and search [--quick]
 cargo xtask bench whoop      the WHOOP server compared with the public Python server [--quick]
 cargo xtask bench pages      speed and size of the dashboard's pages with a million audit rows [--rows N]
 cargo xtask bench insights   1,000 people with planted effects, and ten years of data
+cargo xtask bench ten-years  only the ten years: every insight tool and the report, through the binary
 cargo xtask eval classifier  accuracy of the tool classifier on labelled tools [FILE]
 cargo xtask platforms        check the workspace for macOS and Windows [macos|windows] [--crate NAME]
 cargo xtask tidy             house rules that no compiler checks
@@ -100,6 +101,7 @@ fn measure(root: &Path, rest: &[String]) -> Result<bool> {
             bench::pages::pages(root, options).map(|()| true)
         }
         Some((what, _)) if what == "insights" => insights::bench(root),
+        Some((what, _)) if what == "ten-years" => insights::bench_ten_years(root),
         _ => anyhow::bail!("`bench` needs the name of a benchmark\n\n{HELP}"),
     }
 }

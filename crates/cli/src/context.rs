@@ -207,6 +207,7 @@ impl Context {
         let (clock, random) = (self.clock.clone(), self.random.clone());
         Arc::new(LazyContext::new(move || {
             let allowed = services::allowed_exports(&settings);
+            let units = services::units(&settings);
             let settings = services::settings(&lookup, &settings).map_err(|e| e.to_string())?;
             let (clock, random) = (clock.clone(), random.clone());
             let mut ctx =
@@ -221,6 +222,7 @@ impl Context {
                 ctx.exports = folder;
             }
             ctx.exports_allowed = allowed;
+            ctx.units = units;
             Ok(ctx)
         }))
     }

@@ -7,6 +7,7 @@ use connectors::account::SignIn;
 use connectors::settings::SettingsError;
 use connectors::sync::{Mirror, ResourceError, SyncReport, SyncStatus};
 use connectors::{Account, Service};
+use insights::Units;
 use store::accounts::AccountSummary;
 use store::home::Home;
 use store::records::Run;
@@ -53,6 +54,11 @@ pub(crate) fn allowed_exports(file: &Settings) -> Option<String> {
     let mut exporting =
         connectors::ALL.iter().filter(|connector| connector.agent_exports.is_some());
     exporting.find_map(|connector| file.services.get(connector.name())?.exports.clone())
+}
+
+/// What the owner measures in.
+pub(crate) fn units(file: &Settings) -> Units {
+    Units { imperial: file.shown_in.imperial, kilojoules: file.shown_in.kilojoules }
 }
 
 /// Every service with accounts.

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use insights::Units;
 use store::accounts::{Accounts, AccountsError};
 use store::clock::Clock;
 use store::home::Home;
@@ -34,6 +35,8 @@ pub struct ConnectorContext {
     pub exports: PathBuf,
     /// A further folder that the settings allow for exports.
     pub exports_allowed: Option<String>,
+    /// What tools, pages and notices measure in.
+    pub units: Units,
     /// The owner's home folder, `~` in a path.
     pub tilde: Option<PathBuf>,
     pub(crate) rate_limiters: RateLimiters,
@@ -76,6 +79,7 @@ impl ConnectorContext {
             settings,
             exports: home.path().join("exports"),
             exports_allowed: None,
+            units: Units::default(),
             tilde: None,
             rate_limiters: RateLimiters::default(),
             state: SharedState::default(),

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use insights::across::SourceMetric;
 use insights::survey::Measured;
-use insights::{Day, Metric, Series};
+use insights::{Day, Metric, Series, Units};
 use store::records::{Records, RecordsError};
 
 use crate::connector::Connector;
@@ -61,7 +61,7 @@ impl Metrics {
 /// A metric of a service, with its values.
 pub(crate) struct SourceSeries {
     pub(crate) connector: &'static Connector,
-    pub(crate) metric: &'static Metric,
+    pub(crate) metric: Metric,
     pub(crate) series: Series,
     pub(crate) is_surveyed: bool,
 }
@@ -69,7 +69,16 @@ pub(crate) struct SourceSeries {
 impl SourceSeries {
     /// `spotify.late_listening`.
     pub(crate) fn name(&self) -> String {
-        full_name(self.connector, self.metric)
+        full_name(self.connector, &self.metric)
+    }
+
+    /// The last day whose value no later entry can change. A day without an entry is zero once there is a
+    /// later entry, so it would tell when that one came.
+    pub(crate) fn settled_until(&self, today: Day) -> Day {
+        match self.connector.metrics {
+            Some(Metrics::Entries(_)) => today.plus(-1 - entries::GAP_DAYS_MAX),
+            _ => today.plus(-1),
+        }
     }
 
     /// The same metric with other values.
@@ -83,7 +92,7 @@ impl SourceSeries {
     }
 
     pub(crate) fn tested(&self) -> SourceMetric {
-        let measured = Measured { metric: *self.metric, series: self.series.clone() };
+        let measured = Measured { metric: self.metric, series: self.series.clone() };
         SourceMetric { name: self.name(), tested: measured.tested() }
     }
 }
@@ -118,6 +127,7 @@ impl AllMetrics {
         records: &Records,
         now_us: i64,
         days: Option<i32>,
+        units: Units,
         wanted: impl Fn(&str) -> bool,
     ) -> Result<AllMetrics, RecordsError> {
         let mut loaded = Vec::new();
@@ -150,6 +160,8 @@ impl AllMetrics {
                 if wanted(&full_name(connector, metric)) {
                     let series = own.remove(metric.name).unwrap_or_default();
                     let is_surveyed = metrics.is_surveyed(metric.name);
+                    let Measured { metric, series } =
+                        Measured { metric: *metric, series }.in_units(units);
                     all.push(SourceSeries { connector, metric, series, is_surveyed });
                 }
             }

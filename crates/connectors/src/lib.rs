@@ -21,6 +21,7 @@ pub mod fetch;
 mod gate_stores;
 pub mod http;
 pub mod identity;
+mod insight;
 mod json_text;
 mod lazy_context;
 pub mod oauth;

@@ -81,6 +81,15 @@ pub enum Position {
 }
 
 impl Position {
+    /// Between a subject and its range.
+    pub fn text(self) -> &'static str {
+        match self {
+            Position::Below => "below",
+            Position::Within => "within",
+            Position::Above => "above",
+        }
+    }
+
     pub fn of(value: f64, range: Interval) -> Position {
         if value < range.low {
             Position::Below

@@ -14,7 +14,7 @@ use jiff::ToSpan as _;
 use jiff::civil::Date;
 
 use crate::day::Day;
-use crate::metric::{Metric, Units};
+use crate::metric::Metric;
 use crate::sample::real;
 
 pub use bars::{Part, bars, columns, stacked};
@@ -47,7 +47,6 @@ pub struct Frame<'a> {
     /// What a screen reader says.
     pub title: &'a str,
     pub metric: &'a Metric,
-    pub units: Units,
     pub from: Day,
     pub to: Day,
 }
@@ -78,7 +77,7 @@ impl<'a> Plot<'a> {
     }
 
     fn show(&self, value: f64) -> String {
-        self.frame.metric.unit.show(value, self.frame.units)
+        self.frame.metric.unit.show(value)
     }
 
     fn open(&self) -> String {
@@ -87,7 +86,7 @@ impl<'a> Plot<'a> {
 
     /// Lines and labels at a few round values.
     fn axis(&self, svg: &mut String) {
-        for (value, label) in self.frame.metric.unit.ticks(self.y, self.frame.units) {
+        for (value, label) in self.frame.metric.unit.ticks(self.y) {
             let y = self.y(value);
             let _ = write!(
                 svg,
@@ -216,7 +215,6 @@ mod tests {
         Frame {
             title: "<b>\"&",
             metric: &METRIC,
-            units: Units::default(),
             from: Day::from_number(20_000),
             to: Day::from_number(20_039),
         }
@@ -243,7 +241,6 @@ mod tests {
                 pairs: &pairs,
                 x: (&METRIC, "<script>"),
                 y: (&METRIC, "<script>"),
-                units: Units::default(),
             }),
         ];
         for chart in charts {

@@ -2,17 +2,19 @@
 //! the report share.
 
 mod app;
+mod best_nights;
 mod compare;
 mod drivers;
 mod explore;
 mod figures;
 mod sleep_and_load;
+pub mod summary;
 mod today;
 
 use serde::Serialize;
 
 use crate::day::Day;
-use crate::metric::{Better, Metric, Units};
+use crate::metric::{Better, Metric};
 use crate::series::Series;
 use crate::sleep::SleepSpan;
 use crate::survey::{Behaviour, Measured, PairLook, Survey};
@@ -21,7 +23,7 @@ pub use compare::{ComparisonView, PeriodRow, PeriodsView};
 pub use drivers::DriversView;
 pub use explore::{ExploreView, Span, SpanChoice};
 pub use figures::{Fact, Figure};
-pub use sleep_and_load::{LoadView, SleepView};
+pub use sleep_and_load::{LoadView, SleepView, load_facts};
 pub use today::{MetricCard, TodayView};
 
 /// The days of a survey.
@@ -59,7 +61,6 @@ pub struct HealthData {
     pub sleeps: Vec<SleepSpan>,
     pub behaviours: Vec<Behaviour>,
     pub roles: &'static Roles,
-    pub units: Units,
 }
 
 /// A metric in a view.
@@ -97,7 +98,7 @@ impl HealthData {
     }
 
     pub(crate) fn show(&self, metric: &Metric, value: f64) -> String {
-        metric.unit.show(value, self.units)
+        metric.unit.show(value)
     }
 
     pub(crate) fn series(&self, name: &str) -> Series {
@@ -105,7 +106,7 @@ impl HealthData {
     }
 
     /// All looks at the data.
-    pub(crate) fn survey(&self) -> Survey {
+    pub fn survey(&self) -> Survey {
         let roles = self.roles;
         let looked_at = |name: &str| {
             roles.main.contains(&name)

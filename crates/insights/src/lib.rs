@@ -5,6 +5,7 @@
 pub mod across;
 pub mod anomaly;
 pub mod baseline;
+pub mod best_nights;
 pub mod blocks;
 pub mod change_point;
 pub mod chart;
@@ -28,6 +29,7 @@ pub mod survey;
 #[cfg(test)]
 mod testing;
 pub mod trend;
+pub mod week;
 
 pub use blocks::BlockLength;
 pub use day::Day;

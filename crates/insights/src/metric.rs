@@ -28,9 +28,11 @@ pub enum Unit {
     BeatsPerMinute,
     BreathsPerMinute,
     Celsius,
+    Fahrenheit,
     Kilojoules,
+    Kilocalories,
     Kilometres,
-    Kilograms,
+    Miles,
     /// WHOOP's strain from 0 to 21.
     Strain,
     /// Minutes weighted by heart rate zone.
@@ -38,7 +40,7 @@ pub enum Unit {
     Count,
 }
 
-/// The system that lengths, masses, temperatures and energies are shown in.
+/// The system of lengths, temperatures and energies that the owner has chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Units {
     pub imperial: bool,
@@ -59,11 +61,47 @@ pub struct Metric {
 
 const KILOJOULES_PER_KILOCALORIE: f64 = 4.184;
 const KILOMETRES_PER_MILE: f64 = 1.609_344;
-const POUNDS_PER_KILOGRAM: f64 = 2.204_622_6;
+
+/// Turns values of one unit into another.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Conversion {
+    factor: f64,
+    offset: f64,
+}
+
+impl Conversion {
+    const NONE: Conversion = Conversion { factor: 1.0, offset: 0.0 };
+
+    pub fn apply(self, value: f64) -> f64 {
+        value * self.factor + self.offset
+    }
+}
+
+impl Metric {
+    /// The metric as its owner measures it, and what its stored values become.
+    pub fn in_units(self, units: Units) -> (Metric, Conversion) {
+        let (unit, conversion) = self.unit.in_units(units);
+        (Metric { unit, ..self }, conversion)
+    }
+}
 
 impl Unit {
+    fn in_units(self, units: Units) -> (Unit, Conversion) {
+        let times = |factor: f64| Conversion { factor, offset: 0.0 };
+        match self {
+            Unit::Celsius if units.imperial => {
+                (Unit::Fahrenheit, Conversion { factor: 1.8, offset: 32.0 })
+            }
+            Unit::Kilometres if units.imperial => (Unit::Miles, times(1.0 / KILOMETRES_PER_MILE)),
+            Unit::Kilojoules if !units.kilojoules => {
+                (Unit::Kilocalories, times(1.0 / KILOJOULES_PER_KILOCALORIE))
+            }
+            _ => (self, Conversion::NONE),
+        }
+    }
+
     /// A value for people, such as `7 h 32 min`.
-    pub fn show(self, value: f64, units: Units) -> String {
+    pub fn show(self, value: f64) -> String {
         let tenth = |value: f64, unit: &str| format!("{} {unit}", trimmed(value, 1));
         match self {
             Unit::Minutes => minutes(value),
@@ -72,22 +110,20 @@ impl Unit {
             Unit::Milliseconds => tenth(value, "ms"),
             Unit::BeatsPerMinute => tenth(value, "bpm"),
             Unit::BreathsPerMinute => tenth(value, "breaths/min"),
-            Unit::Celsius if units.imperial => tenth(value * 1.8 + 32.0, "°F"),
+            Unit::Fahrenheit => tenth(value, "°F"),
             Unit::Celsius => tenth(value, "°C"),
-            Unit::Kilojoules if units.kilojoules => format!("{} kJ", trimmed(value, 0)),
-            Unit::Kilojoules => format!("{} kcal", trimmed(value / KILOJOULES_PER_KILOCALORIE, 0)),
-            Unit::Kilometres if units.imperial => tenth(value / KILOMETRES_PER_MILE, "mi"),
+            Unit::Kilojoules => format!("{} kJ", trimmed(value, 0)),
+            Unit::Kilocalories => format!("{} kcal", trimmed(value, 0)),
+            Unit::Miles => tenth(value, "mi"),
             Unit::Kilometres => tenth(value, "km"),
-            Unit::Kilograms if units.imperial => tenth(value * POUNDS_PER_KILOGRAM, "lb"),
-            Unit::Kilograms => tenth(value, "kg"),
             Unit::ZoneMinutes => format!("{} zone-min", trimmed(value, 0)),
             Unit::Strain | Unit::Count => trimmed(value, 1),
         }
     }
 
     /// A range, with the unit only once where both ends have it.
-    pub fn show_range(self, low: f64, high: f64, units: Units) -> String {
-        let (from, to) = (self.show(low, units), self.show(high, units));
+    pub fn show_range(self, low: f64, high: f64) -> String {
+        let (from, to) = (self.show(low), self.show(high));
         match (self, from.split_once(' '), to.split_once(' ')) {
             (Unit::Minutes | Unit::ClockMinutes, ..) => format!("{from} to {to}"),
             (_, Some((number, unit)), Some((_, same))) if unit == same => {
@@ -98,13 +134,13 @@ impl Unit {
     }
 
     /// A difference of two values: a temperature has no offset then, and a time of day is minutes.
-    pub fn show_difference(self, value: f64, units: Units) -> String {
+    pub fn show_difference(self, value: f64) -> String {
         match self {
-            Unit::Celsius if units.imperial => format!("{} °F", trimmed(value * 1.8, 2)),
+            Unit::Fahrenheit => format!("{} °F", trimmed(value, 2)),
             Unit::Celsius => format!("{} °C", trimmed(value, 2)),
             Unit::ClockMinutes => minutes(value),
             Unit::Percent => format!("{} points", trimmed(value, 1)),
-            _ => self.show(value, units),
+            _ => self.show(value),
         }
     }
 }
@@ -128,7 +164,7 @@ impl Unit {
     fn bounds(self) -> (f64, f64) {
         match self {
             // A time of day may be before midnight, which is negative.
-            Unit::ClockMinutes | Unit::Celsius => UNBOUNDED,
+            Unit::ClockMinutes | Unit::Celsius | Unit::Fahrenheit => UNBOUNDED,
             Unit::Percent => (0.0, 100.0),
             Unit::Strain => (0.0, STRAIN_MAX),
             _ => (0.0, f64::INFINITY),
@@ -138,68 +174,51 @@ impl Unit {
 
 impl Unit {
     /// What follows a number of this unit, where it fits on an axis.
-    fn symbol(self, units: Units) -> &'static str {
+    fn symbol(self) -> &'static str {
         match self {
             Unit::Minutes => " min",
             Unit::Percent => " %",
             Unit::Milliseconds => " ms",
             Unit::BeatsPerMinute => " bpm",
             Unit::BreathsPerMinute => "/min",
-            Unit::Celsius if units.imperial => " °F",
+            Unit::Fahrenheit => " °F",
             Unit::Celsius => " °C",
-            Unit::Kilojoules if units.kilojoules => " kJ",
-            Unit::Kilojoules => " kcal",
-            Unit::Kilometres if units.imperial => " mi",
+            Unit::Kilojoules => " kJ",
+            Unit::Kilocalories => " kcal",
+            Unit::Miles => " mi",
             Unit::Kilometres => " km",
-            Unit::Kilograms if units.imperial => " lb",
-            Unit::Kilograms => " kg",
             Unit::ClockMinutes | Unit::Strain | Unit::ZoneMinutes | Unit::Count => "",
         }
     }
 
-    /// Factor and offset from the stored value to the one that is shown.
-    fn scale(self, units: Units) -> (f64, f64) {
-        match self {
-            Unit::Celsius if units.imperial => (1.8, 32.0),
-            Unit::Kilojoules if !units.kilojoules => (1.0 / KILOJOULES_PER_KILOCALORIE, 0.0),
-            Unit::Kilometres if units.imperial => (1.0 / KILOMETRES_PER_MILE, 0.0),
-            Unit::Kilograms if units.imperial => (POUNDS_PER_KILOGRAM, 0.0),
-            _ => (1.0, 0.0),
-        }
-    }
-
     /// A value next to a chart, where there is little room.
-    pub fn show_short(self, value: f64, units: Units) -> String {
+    pub fn show_short(self, value: f64) -> String {
         match self {
             Unit::Minutes => minutes(value),
             Unit::ClockMinutes => clock(value),
             _ => {
-                let (factor, offset) = self.scale(units);
-                let shown = value * factor + offset;
-                let decimals = usize::from(shown.abs() < 100.0 && self != Unit::Percent);
-                format!("{}{}", trimmed(shown, decimals), self.symbol(units))
+                let decimals = usize::from(value.abs() < 100.0 && self != Unit::Percent);
+                format!("{}{}", trimmed(value, decimals), self.symbol())
             }
         }
     }
 
-    /// Three to six values of a range that are round as they are shown, with their labels.
-    pub(crate) fn ticks(self, (low, high): (f64, f64), units: Units) -> Vec<(f64, String)> {
-        let (factor, offset) = self.scale(units);
-        let (shown_low, shown_high) = (low * factor + offset, high * factor + offset);
-        let step = self.step((shown_high - shown_low) / 5.0);
-        let first = (shown_low / step).ceil();
+    /// Three to six round values of a range, with their labels.
+    pub(crate) fn ticks(self, (low, high): (f64, f64)) -> Vec<(f64, String)> {
+        let step = self.step((high - low) / 5.0);
+        let first = (low / step).ceil();
         let values = (0..8).map(|at| (first + f64::from(at)) * step);
-        let values = values.take_while(|value| *value <= shown_high + step * 1e-9);
+        let values = values.take_while(|value| *value <= high + step * 1e-9);
         let decimals = usize::from(step < 1.0) + usize::from(step < 0.1);
         values
-            .map(|shown| {
+            .map(|value| {
                 let label = match self {
-                    Unit::Minutes if step >= 60.0 => format!("{} h", trimmed(shown / 60.0, 0)),
-                    Unit::Minutes => minutes(shown),
-                    Unit::ClockMinutes => clock(shown),
-                    _ => trimmed(shown, decimals),
+                    Unit::Minutes if step >= 60.0 => format!("{} h", trimmed(value / 60.0, 0)),
+                    Unit::Minutes => minutes(value),
+                    Unit::ClockMinutes => clock(value),
+                    _ => trimmed(value, decimals),
                 };
-                ((shown - offset) / factor, label)
+                (value, label)
             })
             .collect()
     }
@@ -267,53 +286,64 @@ mod tests {
 
     #[test]
     fn values_are_shown_as_people_say_them() {
-        let metric = Units::default();
-        let imperial = Units { imperial: true, kilojoules: true };
         let table = [
-            (Unit::Minutes, 452.0, metric, "7 h 32 min"),
-            (Unit::Minutes, -31.4, metric, "−31 min"),
-            (Unit::Minutes, 59.6, metric, "1 h 00 min"),
-            (Unit::ClockMinutes, 1439.8, metric, "00:00"),
-            (Unit::Percent, 67.4, metric, "67 %"),
-            (Unit::Milliseconds, 61.04, metric, "61 ms"),
-            (Unit::Kilojoules, 8368.0, metric, "2000 kcal"),
-            (Unit::Kilojoules, 8368.0, imperial, "8368 kJ"),
-            (Unit::Celsius, 33.5, imperial, "92.3 °F"),
-            (Unit::Kilometres, 16.093_44, imperial, "10 mi"),
-            (Unit::Strain, -0.04, metric, "0"),
+            (Unit::Minutes, 452.0, "7 h 32 min"),
+            (Unit::Minutes, -31.4, "−31 min"),
+            (Unit::Minutes, 59.6, "1 h 00 min"),
+            (Unit::ClockMinutes, 1439.8, "00:00"),
+            (Unit::Percent, 67.4, "67 %"),
+            (Unit::Milliseconds, 61.04, "61 ms"),
+            (Unit::Kilocalories, 2000.0, "2000 kcal"),
+            (Unit::Kilojoules, 8368.0, "8368 kJ"),
+            (Unit::Fahrenheit, 92.3, "92.3 °F"),
+            (Unit::Miles, 10.0, "10 mi"),
+            (Unit::Strain, -0.04, "0"),
         ];
-        for (unit, value, units, text) in table {
-            assert_eq!(unit.show(value, units), text, "{unit:?} {value}");
+        for (unit, value, text) in table {
+            assert_eq!(unit.show(value), text, "{unit:?} {value}");
         }
-        assert_eq!(Unit::Celsius.show_difference(0.5, imperial), "0.9 °F");
-        assert_eq!(Unit::Percent.show_range(49.0, 100.0, metric), "49 to 100 %");
-        assert_eq!(Unit::Minutes.show_range(50.0, 450.0, metric), "50 min to 7 h 30 min");
+        assert_eq!(Unit::Fahrenheit.show_difference(0.9), "0.9 °F");
+        assert_eq!(Unit::Percent.show_range(49.0, 100.0), "49 to 100 %");
+        assert_eq!(Unit::Minutes.show_range(50.0, 450.0), "50 min to 7 h 30 min");
     }
 
     #[test]
-    fn ticks_are_round_as_shown_and_inside_the_range() {
-        let (metric, imperial) = (Units::default(), Units { imperial: true, kilojoules: false });
+    fn a_metric_is_measured_in_the_units_of_its_owner() {
+        let metric = Units::default();
+        let imperial = Units { imperial: true, kilojoules: true };
         let table = [
-            (Unit::Percent, (0.0, 100.0), metric, vec!["0", "20", "40", "60", "80", "100"]),
-            (Unit::BeatsPerMinute, (41.0, 68.0), metric, vec!["50", "60"]),
-            (Unit::Minutes, (300.0, 560.0), metric, vec!["5 h", "6 h", "7 h", "8 h", "9 h"]),
+            (Unit::Celsius, 33.5, metric, Unit::Celsius, 33.5),
+            (Unit::Celsius, 33.5, imperial, Unit::Fahrenheit, 92.3),
+            (Unit::Kilojoules, 8368.0, metric, Unit::Kilocalories, 2000.0),
+            (Unit::Kilojoules, 8368.0, imperial, Unit::Kilojoules, 8368.0),
+            (Unit::Kilometres, 16.093_44, metric, Unit::Kilometres, 16.093_44),
+            (Unit::Kilometres, 16.093_44, imperial, Unit::Miles, 10.0),
+            (Unit::Minutes, 452.0, imperial, Unit::Minutes, 452.0),
+        ];
+        for (unit, value, units, own, converted) in table {
+            let (found, conversion) = unit.in_units(units);
+            assert_eq!(found, own, "{unit:?}");
+            assert!((conversion.apply(value) - converted).abs() < 1e-9, "{unit:?}");
+        }
+    }
+
+    #[test]
+    fn ticks_are_round_and_inside_the_range() {
+        let table = [
+            (Unit::Percent, (0.0, 100.0), vec!["0", "20", "40", "60", "80", "100"]),
+            (Unit::BeatsPerMinute, (41.0, 68.0), vec!["50", "60"]),
+            (Unit::Minutes, (300.0, 560.0), vec!["5 h", "6 h", "7 h", "8 h", "9 h"]),
             (
                 Unit::Minutes,
                 (410.0, 440.0),
-                metric,
                 vec!["6 h 50 min", "7 h 00 min", "7 h 10 min", "7 h 20 min"],
             ),
-            (Unit::ClockMinutes, (-120.0, 60.0), metric, vec!["22:00", "23:00", "00:00", "01:00"]),
-            (
-                Unit::Kilojoules,
-                (0.0, 4184.0),
-                metric,
-                vec!["0", "200", "400", "600", "800", "1000"],
-            ),
-            (Unit::Celsius, (33.0, 35.0), imperial, vec!["92", "93", "94", "95"]),
+            (Unit::ClockMinutes, (-120.0, 60.0), vec!["22:00", "23:00", "00:00", "01:00"]),
+            (Unit::Kilocalories, (0.0, 1000.0), vec!["0", "200", "400", "600", "800", "1000"]),
+            (Unit::Fahrenheit, (91.4, 95.0), vec!["92", "93", "94", "95"]),
         ];
-        for (unit, range, units, labels) in table {
-            let ticks = unit.ticks(range, units);
+        for (unit, range, labels) in table {
+            let ticks = unit.ticks(range);
             assert!(ticks.iter().all(|(at, _)| (range.0 - 0.01..=range.1 + 0.01).contains(at)));
             assert_eq!(ticks.into_iter().map(|(_, label)| label).collect::<Vec<_>>(), labels);
         }

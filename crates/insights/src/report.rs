@@ -27,6 +27,7 @@ struct Page<'a> {
     sleep_facts: Vec<Fact>,
     load: Option<Figure>,
     load_facts: Vec<Fact>,
+    load_signs: Vec<String>,
 }
 
 struct Tile {
@@ -42,6 +43,7 @@ pub fn html(data: &HealthData, days: i32) -> Result<String, askama::Error> {
     let roles = data.roles;
     let lines = roles.lines.iter().filter_map(|name| data.measured(name));
     let calendar = data.measured(roles.calendar);
+    let load = data.load_view();
     let page = Page {
         source: data.source,
         from,
@@ -55,7 +57,8 @@ pub fn html(data: &HealthData, days: i32) -> Result<String, askama::Error> {
         sleep: data.need_figure(from, to),
         sleep_facts: data.sleep_facts(from, to),
         load: data.load_figure(from, to),
-        load_facts: data.load_view().facts,
+        load_facts: load.facts,
+        load_signs: load.signs,
     };
     page.render()
 }

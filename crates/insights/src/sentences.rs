@@ -1,14 +1,18 @@
 //! Sentences for people. Each has its numbers, its interval, its dates and its sample size.
 
-use crate::finding::Shortfall;
-use crate::metric::{Metric, Unit, Units};
+use crate::correlation::Correlation;
+use crate::finding::{Finding, Shortfall};
+use crate::metric::{Metric, Unit};
 use crate::survey::{Claim, ClaimKind, Measured, ShortLook};
 
+/// A single relation is called one up to this p.
+const LEVEL: f64 = 0.05;
+
 /// A claim as one sentence.
-pub fn claim(claim: &Claim, measured: &[Measured], units: Units) -> String {
+pub fn claim(claim: &Claim, measured: &[Measured]) -> String {
     let metric = metric_of(measured, claim.metric);
     let title = metric.map_or(claim.metric, |metric| metric.title);
-    let size = |value: f64| sized(claim, metric, value, units);
+    let size = |value: f64| sized(claim, metric, value);
     let interval =
         format!("95 % interval {} to {}", size(claim.interval.low), size(claim.interval.high));
     let worth = format!("{} days, worth {:.0}", claim.n, claim.n_eff);
@@ -59,23 +63,23 @@ fn metric_of<'a>(measured: &'a [Measured], name: &str) -> Option<&'a Metric> {
 }
 
 /// A size with its sign and unit.
-fn sized(claim: &Claim, metric: Option<&Metric>, value: f64, units: Units) -> String {
+fn sized(claim: &Claim, metric: Option<&Metric>, value: f64) -> String {
     let text = match metric {
-        Some(metric) if !claim.is_percent => metric.unit.show_difference(value, units),
+        Some(metric) if !claim.is_percent => metric.unit.show_difference(value),
         _ => format!("{value:.0} %").replace('-', "−"),
     };
     if value > 0.0 { format!("+{text}") } else { text }
 }
 
 /// A difference with its sign and unit.
-pub fn signed(unit: Unit, value: f64, units: Units) -> String {
-    let text = unit.show_difference(value, units);
+pub fn signed(unit: Unit, value: f64) -> String {
+    let text = unit.show_difference(value);
     let is_positive = value > 0.0 && text.chars().any(|c| ('1'..='9').contains(&c));
     if is_positive { format!("+{text}") } else { text }
 }
 
 /// A look without a discovery: no effect was shown, which is not the same as no effect.
-pub fn unclear(claim: &Claim, measured: &[Measured], units: Units) -> String {
+pub fn unclear(claim: &Claim, measured: &[Measured]) -> String {
     let metric = metric_of(measured, claim.metric);
     let title = metric.map_or(claim.metric, |metric| metric.title);
     let other = claim.other.as_deref().unwrap_or_default();
@@ -89,13 +93,41 @@ pub fn unclear(claim: &Claim, measured: &[Measured], units: Units) -> String {
         )
         .replace('-', "−");
     }
-    let size = |value: f64| sized(claim, metric, value, units);
+    let size = |value: f64| sized(claim, metric, value);
     format!(
         "{title} with “{other}”: {} (95 % interval {} to {}; {worth}).",
         size(claim.size),
         size(claim.interval.low),
         size(claim.interval.high)
     )
+}
+
+/// Two metrics as one sentence: whether they go together, or what is missing to say it.
+/// `counted` is what n counts: days, or blocks of days.
+pub fn relation(
+    (x, y): (&str, &str),
+    lag_days: i32,
+    found: &Finding<Correlation>,
+    counted: &str,
+) -> String {
+    let when = match lag_days {
+        0 => String::new(),
+        1 => " of the next day".to_owned(),
+        days => format!(" {days} days later"),
+    };
+    let found = match found {
+        Finding::Found(found) => found,
+        Finding::NotEnoughData(short) => {
+            return format!("{x} and {y}{when}: {}.", shortfall(short));
+        }
+    };
+    let shown = if found.p <= LEVEL { "go together" } else { "were not shown to go together" };
+    let (r, low, high) = (found.r, found.r_interval.low, found.r_interval.high);
+    format!(
+        "{x} and {y}{when} {shown}: r {r:.2} (95 % interval {low:.2} to {high:.2}; {} {counted}, worth {:.0} independent ones; p {:.3}).",
+        found.n, found.n_eff, found.p
+    )
+    .replace('-', "−")
 }
 
 /// How much is missing, as one clause.

@@ -11,7 +11,7 @@ use crate::day::Day;
 use crate::difference::behaviour_effect;
 use crate::discovery::{FALSE_SHARE_MAX, adjust_among};
 use crate::finding::{Finding, Interval, Shortfall};
-use crate::metric::Metric;
+use crate::metric::{Metric, Units};
 use crate::sample::real;
 use crate::series::Series;
 use crate::trend::trend;
@@ -29,6 +29,18 @@ pub struct Measured {
 }
 
 impl Measured {
+    /// The same in the units of the owner.
+    #[must_use]
+    pub fn in_units(self, units: Units) -> Measured {
+        let (metric, conversion) = self.metric.in_units(units);
+        let series = if metric == self.metric {
+            self.series
+        } else {
+            self.series.map(|own| conversion.apply(own))
+        };
+        Measured { metric, series }
+    }
+
     /// The values that tests use: logarithms where those are closer to normal.
     pub fn tested(&self) -> Series {
         if !self.metric.is_log {

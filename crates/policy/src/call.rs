@@ -78,6 +78,9 @@ pub struct ToolFacts<'a> {
     pub definition: Definition,
     /// Its server declares that it honours `aggregate_only`. Only built-in servers do.
     pub aggregates: bool,
+    /// The strictest `aggregate_only` among the policies of the grant. A tool that honours it may read the
+    /// data of a server that another of these policies is for.
+    pub aggregate_days_of_grant: Option<u32>,
 }
 
 /// How the definition of a tool or skill compares with the one the owner accepted.

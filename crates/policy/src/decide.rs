@@ -287,10 +287,12 @@ impl<'w, R: Recorder> Walk<'w, R> {
 
     /// Where only aggregates may leave, a subject that does not declare that it honours the bound is denied.
     fn aggregate_only(&mut self) -> Flow<Option<u32>> {
-        let Some(days) = self.policy.aggregate_days else { return Flow::Continue(None) };
-        if matches!(self.call.subject, Subject::Tool(_)) && self.call.tool.aggregates {
+        let honours = matches!(self.call.subject, Subject::Tool(_)) && self.call.tool.aggregates;
+        let of_grant = self.call.tool.aggregate_days_of_grant.filter(|_| honours);
+        let Some(days) = self.policy.aggregate_days else { return Flow::Continue(of_grant) };
+        if honours {
             self.note(AGGREGATE_ONLY, "whether it honours the bound", Finding::Matches);
-            return Flow::Continue(Some(days));
+            return Flow::Continue(of_grant.max(Some(days)));
         }
         self.note(AGGREGATE_ONLY, "whether it honours the bound", Finding::Denies);
         let reason = format!(

@@ -106,6 +106,7 @@ impl SelfTest {
                 definition: self.definition,
                 server: None,
                 aggregates: self.aggregates,
+                aggregate_days_of_grant: None,
             },
             time: self.time,
         };

@@ -109,6 +109,32 @@ fn no_tool_resource_or_prompt_of_whoop_shows_a_single_night_under_aggregate_only
 }
 
 #[test]
+fn an_open_policy_on_another_server_of_the_grant_does_not_lift_the_bound() {
+    let (test, _sandbox, _) = bounded();
+    test.succeed(&["server", "add", "personal", "--builtin", "personal"]);
+    let open =
+        test.write("wide.json", r#"{ "version": "1", "default": "allow", "tools": { "*": {} } }"#);
+    test.succeed(&["policy", "set", "wide", &open]);
+    let both = ["--server", "whoop=bounded", "--server", "personal=wide", "--json"];
+    let made = test.succeed(&[&["grant", "create", "both"][..], &both].concat());
+    let token = made.json()["token"].as_str().unwrap().to_owned();
+    let up = test.up(&[]);
+    let url = format!("{}/personal", up.url());
+    let pair = json!({ "x": "whoop.asleep", "y": "whoop.recovery" });
+    let answer = http::call(&url, &token, "relate_daily_metrics", &pair).json();
+    let related = &answer["result"]["structuredContent"];
+    assert_eq!(related["block_days"], 7, "{answer}");
+    let lagged = json!({ "x": "whoop.strain", "y": "whoop.recovery", "lag_days": 1 });
+    let answer = http::call(&url, &token, "relate_daily_metrics", &lagged).json();
+    assert!(answer["result"]["isError"] == true, "{answer}");
+    let list = http::call(&url, &token, "list_daily_metrics", &json!({})).json();
+    let metrics = list["result"]["structuredContent"]["metrics"].as_array().unwrap().clone();
+    let recovery = metrics.iter().find(|own| own["metric"] == "whoop.recovery").unwrap();
+    assert_eq!(recovery["n"].as_u64().unwrap() % 7, 0, "whole weeks: {recovery}");
+    up.stop();
+}
+
+#[test]
 fn what_leaves_are_means_of_whole_weeks_that_the_owner_can_recompute() {
     let (test, _sandbox, token) = bounded();
     let up = test.up(&[]);

@@ -51,6 +51,8 @@ mod packaging;
 mod personal;
 mod policies;
 mod public_address;
+#[cfg(feature = "demo")]
+mod query_limits;
 mod scan;
 mod seal;
 mod secrets;
@@ -65,6 +67,8 @@ mod started_programs;
 mod streams;
 mod sync;
 mod terminal;
+#[cfg(feature = "demo")]
+mod units;
 mod vault;
 #[cfg(feature = "demo")]
 mod vault_locked;

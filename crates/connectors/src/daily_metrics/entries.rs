@@ -11,7 +11,7 @@ use super::OwnersZone;
 const DAY_US: i64 = 86_400_000_000;
 /// A day without an entry is a zero between two entries, unless they are farther apart than this: then
 /// nothing may have been recorded.
-const GAP_DAYS_MAX: i32 = 14;
+pub(super) const GAP_DAYS_MAX: i32 = 14;
 /// The late evening, in minutes after midnight. The hours after midnight belong to the day before.
 const LATE_FROM_MIN: i64 = 22 * 60;
 const LATE_TO_MIN: i64 = 4 * 60;

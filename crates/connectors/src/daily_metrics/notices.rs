@@ -39,12 +39,13 @@ pub struct CrossedRule {
 pub fn check_rule(
     records: &Records,
     now_us: i64,
+    units: Units,
     service: &str,
     rule: &NoticeRule,
 ) -> Result<RuleOutcome, RecordsError> {
     let name = format!("{service}.{}", rule.metric);
     let days = DAYS_BEFORE + rule.days;
-    let found = AllMetrics::load(records, now_us, Some(days), |own| own == name)?;
+    let found = AllMetrics::load(records, now_us, Some(days), units, |own| own == name)?;
     let Some(own) = found.all.first() else { return Ok(RuleOutcome::UnknownMetric) };
     Ok(match newest_run(&own.tested().tested, found.today, rule.days) {
         Finding::NotEnoughData(_) => RuleOutcome::Unclear,
@@ -68,7 +69,7 @@ fn outcome(own: &SourceSeries, rule: &NoticeRule, run: &Run) -> RuleOutcome {
 }
 
 fn crossed(own: &SourceSeries, run: &Run, is_below: bool) -> CrossedRule {
-    let metric = own.metric;
+    let metric = &own.metric;
     let days = run.days.len();
     let (side, unit) =
         (if is_below { "below" } else { "above" }, if days == 1 { "day" } else { "days" });
@@ -79,7 +80,7 @@ fn crossed(own: &SourceSeries, run: &Run, is_below: bool) -> CrossedRule {
         _ => String::new(),
     };
     let usual = metric.cut(run.baseline.usual).map(|value| plain(metric, value));
-    let show = |value: f64| metric.unit.show(value, Units::default());
+    let show = |value: f64| metric.unit.show(value);
     let values =
         run.days.iter().map(|(day, value)| format!("{day}: {}", show(plain(metric, *value))));
     CrossedRule {

@@ -137,6 +137,7 @@ pub(super) fn simulate(operator: &Operator<'_>, args: &SimulateArgs) -> Result<S
                 SubjectKind::Tool | SubjectKind::Skill => Definition::Unchanged,
                 SubjectKind::Resource | SubjectKind::Prompt => Definition::Unknown,
             },
+            aggregate_days_of_grant: None,
         },
         time: operator.gate.local_time(),
     };

@@ -5,7 +5,7 @@ use insights::across::{
 };
 use insights::blocks::{block_means, block_series};
 use insights::correlation::{Correlation, correlation, correlation_of_blocks};
-use insights::{Better, BlockLength, Day, Finding, Unit};
+use insights::{Better, BlockLength, Day, Finding, Unit, sentences};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +13,7 @@ use super::NAME;
 use crate::ToolCall;
 use crate::arguments::NoArgs;
 use crate::daily_metrics::{AllMetrics, SourceSeries, known};
+use crate::insight::Insight;
 use crate::personal::{Code, Problem};
 use crate::tool::Json;
 
@@ -76,7 +77,7 @@ pub(crate) async fn list(call: ToolCall<'_>, _: NoArgs) -> Result<Json<MetricLis
             to: own.series.last_day(),
         },
         Some(bound) => {
-            let (begin, until) = (Day::from_number(0), found.today.plus(-1));
+            let (begin, until) = (Day::from_number(0), own.settled_until(found.today));
             let blocks = block_means(&own.series, bound, begin, until);
             CoveredMetric {
                 info: info(own),
@@ -127,7 +128,7 @@ pub(crate) struct RelatedMetrics {
 pub(crate) async fn relate_two(
     call: ToolCall<'_>,
     args: RelateArgs,
-) -> Result<Json<RelatedMetrics>, Problem> {
+) -> Result<Json<Insight<RelatedMetrics>>, Problem> {
     let lag = args.lag_days.unwrap_or(0);
     let lag = i32::try_from(lag).ok().filter(|_| (0..=LAG_DAYS_MAX).contains(&lag));
     let lag = lag.ok_or_else(|| invalid("`lag_days` must be from 0 to 14"))?;
@@ -151,7 +152,9 @@ pub(crate) async fn relate_two(
         None => correlation(&x_values.tested, &y_values.tested, lag),
         Some(_) => correlation_of_blocks(&x_values.tested, &y_values.tested, 0),
     };
-    Ok(Json(RelatedMetrics {
+    let title = |own: &SourceSeries| format!("{} ({})", own.metric.title, own.connector.title());
+    let summary = vec![sentences::relation((&title(x), &title(y)), lag, &relation, counted(call))];
+    let related = RelatedMetrics {
         x: info(x),
         y: info(y),
         relation,
@@ -159,7 +162,8 @@ pub(crate) async fn relate_two(
         looks: 1,
         days_are_local: found.has_zone,
         note: NOTE,
-    }))
+    };
+    Ok(Json(Insight::new(summary, related)))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -194,7 +198,7 @@ pub(crate) struct SourceSurvey {
 pub(crate) async fn survey(
     call: ToolCall<'_>,
     args: SurveyArgs,
-) -> Result<Json<SourceSurvey>, Problem> {
+) -> Result<Json<Insight<SourceSurvey>>, Problem> {
     let days = days(args.days)?;
     let found = load(call, Some(days), |_| true)?;
     let from = found.today.plus(1 - days);
@@ -218,7 +222,18 @@ pub(crate) async fn survey(
     let RelatedPairs { looks, false_share_max, claims, mut unclear, mut short } = found_pairs;
     unclear.truncate(UNCLEAR_MAX);
     short.retain(|pair| pair.lag_days == 0);
-    Ok(Json(SourceSurvey {
+    let mut summary = vec![format!(
+        "{} of {looks} looks are findings, {from} to {}; at most {:.0} % of findings are expected to be false.",
+        claims.len(),
+        found.today,
+        false_share_max * 100.0
+    )];
+    let sentence = |own: &RelatedPair| {
+        let relation = Finding::Found(own.correlation.clone());
+        sentences::relation((&own.x, &own.y), own.correlation.lag_days, &relation, counted(call))
+    };
+    summary.extend(claims.iter().map(sentence));
+    let survey = SourceSurvey {
         from,
         to: found.today,
         looks,
@@ -229,7 +244,13 @@ pub(crate) async fn survey(
         block_days: call.bound.map(BlockLength::days),
         days_are_local: found.has_zone,
         note: NOTE,
-    }))
+    };
+    Ok(Json(Insight::new(summary, survey)))
+}
+
+/// What `n` counts.
+fn counted(call: ToolCall<'_>) -> &'static str {
+    if call.bound.is_some() { "blocks" } else { "days" }
 }
 
 /// The values that tests use, within the last days: by day, or by block where only aggregates may leave.
@@ -241,7 +262,8 @@ fn tested(call: ToolCall<'_>, found: &AllMetrics, own: &SourceSeries, days: i32)
             SourceMetric { tested: metric.tested.between(from, found.today), ..metric }
         }
         Some(bound) => {
-            own.with(block_series(&own.series, bound, from, found.today.plus(-1))).tested()
+            let until = own.settled_until(found.today);
+            own.with(block_series(&own.series, bound, from, until)).tested()
         }
     }
 }
@@ -252,7 +274,9 @@ fn load(
     wanted: impl Fn(&str) -> bool,
 ) -> Result<AllMetrics, Problem> {
     let now_us = call.ctx.clock.now().wall_us;
-    AllMetrics::load(&call.ctx.records, now_us, days, wanted).map_err(|error| {
+    // With a bound everything is read: where a window begins must not show which days have an entry.
+    let days = days.filter(|_| call.bound.is_none());
+    AllMetrics::load(&call.ctx.records, now_us, days, call.ctx.units, wanted).map_err(|error| {
         tracing::warn!(%error, "could not read the mirror");
         let message = "the mirror cannot be read";
         Problem::new(Code::UpstreamError, NAME, message, "the owner can run `tollgate doctor`")

@@ -19,7 +19,7 @@ pub(super) const SKILLS: &[Skill] = &[Skill {
 /// The end of every prompt.
 macro_rules! rules {
     () => {
-        "\n\nState only numbers that a tool returned, each with its dates and with n (and n_eff and the interval where they are given). `not_enough_data` is an answer: say what is missing. A relation is not a cause. No diagnosis and no medical advice."
+        "\n\nEach tool begins with `summary`: use its sentences. State only numbers that a tool returned, each with its dates and with n (and n_eff and the interval where they are given). `not_enough_data` is an answer: say what is missing. A relation is not a cause. No diagnosis and no medical advice."
     };
 }
 

@@ -4,6 +4,7 @@
 mod aggregates;
 mod apps;
 pub(crate) mod daily;
+mod daily_cache;
 mod drivers;
 mod glance;
 mod health;
@@ -12,12 +13,13 @@ mod query;
 mod single_metric;
 mod sleep_and_load;
 
-use insights::{Day, Metric, Units};
+use insights::{Day, Metric};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::ToolError;
 use super::problem::{WhoopCode, WhoopProblem};
+use crate::insight::Insight;
 use crate::when;
 use crate::{ConnectorContext, ToolCall};
 use daily::DailyData;
@@ -74,7 +76,7 @@ struct ShownValue {
 }
 
 fn shown(metric: &Metric, value: f64) -> ShownValue {
-    ShownValue { value: rounded(value), text: metric.unit.show(value, Units::default()) }
+    ShownValue { value: rounded(value), text: metric.unit.show(value) }
 }
 
 /// Three decimals are more than WHOOP measures.
@@ -84,8 +86,9 @@ fn rounded(value: f64) -> f64 {
 
 /// The last days of the mirror, or a failure that says to sync.
 fn data(ctx: &ConnectorContext, days: Option<i32>) -> Result<DailyData, WhoopProblem> {
-    let loaded = daily::load(&ctx.records, ctx.clock.now().wall_us, days);
+    let loaded = daily_cache::recent(ctx, days);
     let data = loaded.map_err(|error| WhoopProblem::cache(ENDPOINT, &error))?;
+    let data = data.in_units(ctx.units);
     if data.is_empty() {
         let message = "the mirror has no scored records for this; run sync_whoop first";
         return Err(WhoopProblem::new(WhoopCode::CacheEmpty, ENDPOINT, message));

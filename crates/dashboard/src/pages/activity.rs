@@ -8,7 +8,7 @@ use connectors::activity::{ActivityList, Amount, Top, Topic};
 use connectors::{Connector, ConnectorContext};
 use insights::chart::{self, Frame};
 use insights::health::Figure;
-use insights::{Better, Day, Metric, Series, Unit, Units};
+use insights::{Better, Day, Metric, Series, Unit};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
@@ -189,7 +189,7 @@ fn list_view(
     let times = if list.is_history { times(app, &rows) } else { Vec::new() };
     let flat: Vec<Value> =
         rows.iter().filter_map(|row| serde_json::from_str(&row.flat).ok()).collect();
-    let tops = list.tops.iter().map(|top| ranking(top, &flat, own_data::units(app)));
+    let tops = list.tops.iter().map(|top| ranking(top, &flat));
     Ok(ListView {
         title: list.title,
         records,
@@ -229,7 +229,6 @@ fn by_day(app: &App, title: &str, times: &[(Day, i8)]) -> Option<Figure> {
     let frame = Frame {
         title: &format!("{title} by day, {} in {DAYS} days", times.len()),
         metric: &COUNT,
-        units: Units::default(),
         from: to.plus(1 - DAYS),
         to,
     };
@@ -261,7 +260,7 @@ fn by_hour(title: &str, times: &[(Day, i8)]) -> Option<Figure> {
     })
 }
 
-fn ranking(top: &Top, rows: &[Value], units: Units) -> Ranking {
+fn ranking(top: &Top, rows: &[Value]) -> Ranking {
     let mut sums: HashMap<&str, f64> = HashMap::new();
     for row in rows {
         let Some(name) = row.get(top.name).and_then(Value::as_str) else { continue };
@@ -280,7 +279,7 @@ fn ranking(top: &Top, rows: &[Value], units: Units) -> Ranking {
         Amount::Records => (Unit::Count, "Number"),
         Amount::Member { unit, .. } => (unit, "Time"),
     };
-    let row = |(name, sum): &(&str, f64)| ((*name).to_owned(), unit.show(*sum, units));
+    let row = |(name, sum): &(&str, f64)| ((*name).to_owned(), unit.show(*sum));
     let rows = sorted.iter().take(TOPS_MAX).map(row).collect();
     Ranking { title: top.title, column, rows }
 }

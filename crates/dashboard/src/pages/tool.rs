@@ -338,6 +338,7 @@ fn judge(
             risk: view.risk,
             definition: definition_state(view.state),
             aggregates: connectors::aggregates(&view.server, &view.name),
+            aggregate_days_of_grant: None,
         },
         time: time.ok_or_else(|| Problem::internal("the time is out of range"))?,
     };

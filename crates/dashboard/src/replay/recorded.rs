@@ -126,6 +126,7 @@ impl Recorded {
             risk,
             definition: self.definition(),
             aggregates: connectors::aggregates(&entry.server, subject.name()),
+            aggregate_days_of_grant: None,
         };
         Ok(judge(&Call { subject, args: None, params: None, caller, tool, time: self.time }))
     }

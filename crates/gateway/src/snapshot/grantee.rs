@@ -86,6 +86,12 @@ impl Grantee {
         }
     }
 
+    /// The strictest `aggregate_only` among its policies.
+    pub(crate) fn aggregate_days(&self) -> Option<u32> {
+        let rules = self.accesses.values().filter_map(|access| access.rules.as_ref());
+        rules.filter_map(|rules| rules.policy.aggregate_days()).max()
+    }
+
     pub(super) fn with_prefix(self, prefix: registry::Prefix) -> Grantee {
         let prefix = match prefix {
             registry::Prefix::Always => Prefix::Always,

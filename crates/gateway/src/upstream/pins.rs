@@ -183,6 +183,7 @@ impl Pins {
                 definition: self.definition(tool, set),
                 server: None,
                 aggregates: false,
+                aggregate_days_of_grant: None,
             },
             None if self.known => ToolFacts { definition: Definition::New, ..ToolFacts::default() },
             None => ToolFacts::default(),

@@ -41,9 +41,7 @@ pub fn calendar(frame: Frame<'_>, series: &Series) -> Option<Chart> {
     for number in from.number()..=frame.to.number() {
         let day = Day::from_number(number);
         let (class, value) = match series.get(day) {
-            Some(value) => {
-                (format!("step step{}", step(value)), frame.metric.unit.show(value, frame.units))
-            }
+            Some(value) => (format!("step step{}", step(value)), frame.metric.unit.show(value)),
             None => ("step none".to_owned(), "no reading".to_owned()),
         };
         let week = f64::from(day.since(monday).div_euclid(7));

@@ -90,7 +90,7 @@ fn dot(
 fn end_labels(svg: &mut String, plot: &Plot<'_>, marks: &[Mark], usual: Option<Interval>) {
     let Some(last) = marks.last() else { return };
     let y = plot.y(last.value);
-    let text = plot.frame.metric.unit.show_short(last.value, plot.frame.units);
+    let text = plot.frame.metric.unit.show_short(last.value);
     Plot::margin_label(svg, "value", y, &text);
     if let Some(range) = usual {
         let middle = plot.y(f64::midpoint(range.low, range.high));

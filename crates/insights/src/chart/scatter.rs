@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{BOTTOM, Chart, HEIGHT, TOP, escaped, is_stop, open};
-use crate::metric::{Metric, Units};
+use crate::metric::Metric;
 use crate::sample;
 use crate::series::Pair;
 
@@ -14,7 +14,6 @@ pub struct Scatter<'a> {
     pub pairs: &'a [Pair],
     pub x: (&'a Metric, &'a str),
     pub y: (&'a Metric, &'a str),
-    pub units: Units,
 }
 
 /// The range of the values, with some air.
@@ -39,9 +38,9 @@ pub fn scatter(own: &Scatter<'_>) -> Option<Chart> {
             "{}: {} {}, {} {}",
             pair.day,
             own.x.1,
-            own.x.0.unit.show(pair.x, own.units),
+            own.x.0.unit.show(pair.x),
             own.y.1,
-            own.y.0.unit.show(pair.y, own.units),
+            own.y.0.unit.show(pair.y),
         );
         let text = escaped(&text);
         let stop = if is_stop(own.pairs.len(), at, false) { r#" tabindex="0""# } else { "" };
@@ -72,7 +71,7 @@ type Position<'a> = ((f64, f64), &'a dyn Fn(f64) -> f64);
 
 /// Round values on both axes, and their names at the ends.
 fn axes(svg: &mut String, own: &Scatter<'_>, (of_x, x): Position<'_>, (of_y, y): Position<'_>) {
-    for (value, label) in own.y.0.unit.ticks(of_y, own.units) {
+    for (value, label) in own.y.0.unit.ticks(of_y) {
         let at = y(value);
         let _ = write!(
             svg,
@@ -81,7 +80,7 @@ fn axes(svg: &mut String, own: &Scatter<'_>, (of_x, x): Position<'_>, (of_y, y):
             escaped(&label)
         );
     }
-    for (value, label) in own.x.0.unit.ticks(of_x, own.units) {
+    for (value, label) in own.x.0.unit.ticks(of_x) {
         let _ = write!(
             svg,
             r#"<text class="label" x="{:.2}%" y="{}" text-anchor="middle">{}</text>"#,

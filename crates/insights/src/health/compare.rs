@@ -5,9 +5,14 @@ use serde::Serialize;
 use super::{Figure, HealthData, MetricName, Span};
 use crate::day::Day;
 use crate::difference::compare_periods;
+use crate::discovery::adjust;
 use crate::finding::Finding;
+use crate::metric::Better;
 use crate::sentences;
 use crate::survey::{Measured, PairLook};
+
+/// A difference is called one up to this `q`.
+const LEVEL: f64 = 0.05;
 
 /// Two metrics over the same days, and against each other.
 #[derive(Clone, Debug, Serialize)]
@@ -40,8 +45,12 @@ pub struct PeriodRow {
     pub difference: String,
     pub n_first: usize,
     pub n_second: usize,
-    /// Whether the interval excludes zero.
+    /// The p-value adjusted for all metrics of the comparison.
+    pub q: Option<f64>,
+    /// A difference that holds among all metrics of the comparison.
     pub is_clear: bool,
+    /// Whether the first period is better, where there is a difference and a better direction.
+    pub is_better: Option<bool>,
 }
 
 impl HealthData {
@@ -77,7 +86,7 @@ impl HealthData {
         PeriodsView {
             first: [first.0, first.1],
             second: [second.0, second.1],
-            rows: main.map(|own| self.period_row(own, first, second)).collect(),
+            rows: adjusted(main.map(|own| self.period_row(own, first, second)).collect()),
         }
     }
 
@@ -88,7 +97,7 @@ impl HealthData {
             mean.map_or_else(|| "no data".to_owned(), |mean| self.show(&own.metric, mean))
         };
         let found = compare_periods(&own.series, first, second);
-        let signed = |value: f64| sentences::signed(own.metric.unit, value, self.units);
+        let signed = |value: f64| sentences::signed(own.metric.unit, value);
         let difference = match &found {
             Finding::Found(found) => format!(
                 "{} (95 % interval {} to {}; {} days, worth {:.0})",
@@ -107,7 +116,25 @@ impl HealthData {
             difference,
             n_first: values(first).len(),
             n_second: values(second).len(),
-            is_clear: found.found().is_some_and(|found| !found.interval.contains(0.0)),
+            q: found.found().map(|found| found.p),
+            is_clear: false,
+            is_better: found.found().and_then(|found| match own.metric.better {
+                Better::Higher => Some(found.difference > 0.0),
+                Better::Lower => Some(found.difference < 0.0),
+                Better::Neither => None,
+            }),
         }
     }
+}
+
+/// With `q` after all comparisons, of rows whose `q` is their p-value.
+fn adjusted(rows: Vec<PeriodRow>) -> Vec<PeriodRow> {
+    let p: Vec<f64> = rows.iter().filter_map(|row| row.q).collect();
+    let mut q = adjust(&p).into_iter();
+    let row = |row: PeriodRow| {
+        let q = row.q.and_then(|_| q.next());
+        let is_clear = q.is_some_and(|q| q <= LEVEL);
+        PeriodRow { q, is_clear, is_better: row.is_better.filter(|_| is_clear), ..row }
+    };
+    rows.into_iter().map(row).collect()
 }

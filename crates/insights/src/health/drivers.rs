@@ -20,6 +20,8 @@ pub struct DriversView {
     /// The share of false claims that is accepted, in percent.
     pub false_percent_max: f64,
     pub claims: Vec<String>,
+    /// What the best quarter of the nights has in common.
+    pub best_nights: Vec<String>,
     pub scatters: Vec<Figure>,
     /// Pairs and behaviours without a discovery.
     pub unclear: Vec<String>,
@@ -32,7 +34,7 @@ impl HealthData {
         let to = self.last_complete();
         let from = to.plus(1 - SURVEY_DAYS);
         let found = self.survey().claims(from, to);
-        let (measured, units) = (&self.measured, self.units);
+        let measured = &self.measured;
         let claims = found.claims.iter();
         let unclear = found.unclear.iter();
         DriversView {
@@ -40,13 +42,14 @@ impl HealthData {
             to,
             looks: found.looks,
             false_percent_max: (found.false_share_max * 1000.0).round() / 10.0,
-            claims: claims.map(|claim| sentences::claim(claim, measured, units)).collect(),
-            unclear: unclear.map(|claim| sentences::unclear(claim, measured, units)).collect(),
+            claims: claims.map(|claim| sentences::claim(claim, measured)).collect(),
+            unclear: unclear.map(|claim| sentences::unclear(claim, measured)).collect(),
             short: found
                 .short
                 .iter()
                 .map(|short| sentences::short_series(short, measured))
                 .collect(),
+            best_nights: self.best_nights_sentences(&self.best_nights(from, to)),
             scatters: self.scatters(&found, from, to),
         }
     }

@@ -151,14 +151,14 @@ impl HealthData {
     }
 
     /// The trend as a sentence with its interval and its sample size.
-    pub(super) fn trend_sentence(&self, metric: &Metric, found: &Finding<Trend>) -> String {
+    pub fn trend_sentence(&self, metric: &Metric, found: &Finding<Trend>) -> String {
         let found = match found {
             Finding::Found(found) => found,
             Finding::NotEnoughData(short) => {
                 return format!("No trend yet: {}.", sentences::shortfall(short));
             }
         };
-        let show = |value: f64| sentences::signed(metric.unit, value, self.units);
+        let show = |value: f64| sentences::signed(metric.unit, value);
         let interval = found.per_30_days_interval;
         let evidence = format!(
             "95 % interval {} to {}; {} readings, worth {:.0} independent ones",
@@ -182,7 +182,7 @@ impl HealthData {
         format!(
             "{} {direction} by {} per 30 days ({evidence}).{better}",
             metric.title,
-            metric.unit.show_difference(found.per_30_days.abs(), self.units)
+            metric.unit.show_difference(found.per_30_days.abs())
         )
     }
 
@@ -212,8 +212,8 @@ impl HealthData {
     }
 
     /// What stands out, each with its dates, its size and its interval.
-    fn episodes(&self, own: &Measured, (from, to): (Day, Day)) -> Vec<String> {
-        let size = |value: f64| sentences::signed(own.metric.unit, value, self.units);
+    pub(super) fn episodes(&self, own: &Measured, (from, to): (Day, Day)) -> Vec<String> {
+        let size = |value: f64| sentences::signed(own.metric.unit, value);
         let mut lines = Vec::new();
         if let Finding::Found(found) = anomalies(&own.series, from, to) {
             for own in found.episodes.iter().filter(|own| own.p <= LEVEL) {

@@ -79,11 +79,11 @@ fn means_note(from: Day, to: Day) -> Option<String> {
 
 impl HealthData {
     pub(crate) fn usual_text(&self, own: &Measured, range: Interval) -> String {
-        own.metric.unit.show_range(range.low, range.high, self.units)
+        own.metric.unit.show_range(range.low, range.high)
     }
 
     fn frame<'a>(&self, metric: &'a Metric, title: &'a str, from: Day, to: Day) -> Frame<'a> {
-        Frame { title, metric, units: self.units, from, to }
+        Frame { title, metric, from, to }
     }
 
     /// A metric by day, over its usual range.
@@ -184,7 +184,6 @@ impl HealthData {
             pairs: &pairs,
             x: (&x.metric, x.metric.title),
             y: (&y.metric, &of_y),
-            units: self.units,
         })?
         .svg;
         let row = |pair: &crate::series::Pair| {

@@ -32,6 +32,8 @@ pub struct LoadView {
     pub from: Day,
     pub to: Day,
     pub facts: Vec<Fact>,
+    /// Whether recovery suffers: the verdict, then each metric.
+    pub signs: Vec<String>,
     pub load: Option<Figure>,
     /// Fitness minus fatigue by day.
     pub form: Option<Figure>,
@@ -62,7 +64,7 @@ impl HealthData {
             to,
             to.since(from) + 1,
         );
-        sleep_facts(self, Some(&regularity(&spans)), &need)
+        sleep_facts(Some(&regularity(&spans)), &need)
     }
 
     pub(crate) fn need_figure(&self, from: Day, to: Day) -> Option<Figure> {
@@ -98,10 +100,16 @@ impl HealthData {
         LoadView {
             from,
             to,
-            facts: load_facts(self, &training_load(&series, self.today)),
+            facts: self.load_facts(&training_load(&series, self.today)),
+            signs: self.recovery_signs_sentences(),
             load: self.load_figure(from, to),
             form: self.form_figure(from, to),
         }
+    }
+
+    pub(super) fn load_facts(&self, load: &Finding<TrainingLoad>) -> Vec<Fact> {
+        let own = self.measured(self.roles.load);
+        own.map(|own| load_facts(&own.metric, load)).unwrap_or_default()
     }
 
     pub(crate) fn load_figure(&self, from: Day, to: Day) -> Option<Figure> {
@@ -131,7 +139,6 @@ impl HealthData {
 
 /// Regularity, sleep and its need in words.
 pub(super) fn sleep_facts(
-    data: &HealthData,
     regularity: Option<&Finding<Regularity>>,
     need: &Finding<SleepNeed>,
 ) -> Vec<Fact> {
@@ -139,15 +146,15 @@ pub(super) fn sleep_facts(
     let mut facts = Vec::new();
     match need {
         Finding::Found(found) => {
-            facts.push(Fact::new("Asleep per night", minutes.show(found.asleep_min, data.units)));
-            facts.push(Fact::new("Need per night", minutes.show(found.need_min, data.units)));
+            facts.push(Fact::new("Asleep per night", minutes.show(found.asleep_min)));
+            facts.push(Fact::new("Need per night", minutes.show(found.need_min)));
             facts.push(Fact::new(
                 "Nights below need",
                 format!("{} of {}", found.nights_below_need, found.n),
             ));
             facts.push(Fact::new(
                 &format!("Sleep missed in {} days", found.window_days),
-                minutes.show(found.debt_min.max(0.0), data.units),
+                minutes.show(found.debt_min.max(0.0)),
             ));
         }
         Finding::NotEnoughData(short) => {
@@ -157,15 +164,15 @@ pub(super) fn sleep_facts(
     match regularity {
         None => {}
         Some(Finding::Found(found)) => {
-            let spread = clock.show_difference(found.mid_sleep_deviation_min, data.units);
-            let middle = clock.show(found.mid_sleep_min, data.units);
+            let spread = clock.show_difference(found.mid_sleep_deviation_min);
+            let middle = clock.show(found.mid_sleep_min);
             facts.push(Fact::new(
                 "Sleep Regularity Index",
                 format!("{:.0} of 100 ({} pairs of nights)", found.sri, found.pairs),
             ));
             facts.push(Fact::new("Middle of the night", format!("{middle} ± {spread}")));
             let lag = found.social_jet_lag_min;
-            let lag = lag.map(|lag| clock.show_difference(lag, data.units));
+            let lag = lag.map(|lag| clock.show_difference(lag));
             facts.extend(lag.map(|lag| Fact::new("Social jet lag", lag)));
         }
         Some(Finding::NotEnoughData(short)) => {
@@ -176,22 +183,22 @@ pub(super) fn sleep_facts(
 }
 
 /// Fitness, fatigue and form in words.
-pub(super) fn load_facts(data: &HealthData, load: &Finding<TrainingLoad>) -> Vec<Fact> {
-    let Some(own) = data.measured(data.roles.load) else { return Vec::new() };
+pub fn load_facts(metric: &Metric, load: &Finding<TrainingLoad>) -> Vec<Fact> {
     let found = match load {
         Finding::Found(found) => found,
         Finding::NotEnoughData(short) => {
             return vec![Fact::new("Training load", sentences::shortfall(short))];
         }
     };
-    let value = |value: f64| data.show(&own.metric, value);
+    let value = |value: f64| metric.unit.show(value);
     let mut facts = vec![
         Fact::new("Fitness (CTL, 42 days)", value(found.ctl)),
         Fact::new("Fatigue (ATL, 7 days)", value(found.atl)),
-        Fact::new("Form (CTL − ATL)", sentences::signed(own.metric.unit, found.tsb, data.units)),
+        Fact::new("Form (CTL − ATL)", sentences::signed(metric.unit, found.tsb)),
     ];
     let ratio = found.acwr_uncoupled.map(|ratio| format!("{ratio:.2}"));
     facts.extend(ratio.map(|ratio| Fact::new("Last 7 days against the 21 before", ratio)));
+    facts.push(Fact::new("Days with a known load", format!("{} up to {}", found.n, found.day)));
     let monotony = found.monotony.map(|monotony| format!("{monotony:.1}"));
     facts.extend(monotony.map(|monotony| Fact::new("Monotony of the last 7 days", monotony)));
     facts

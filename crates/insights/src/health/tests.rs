@@ -56,7 +56,6 @@ fn person(days: i32) -> HealthData {
         sleeps: Vec::new(),
         behaviours: Vec::new(),
         roles: &ROLES,
-        units: Units::default(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::sleep_and_load::{load_facts, sleep_facts};
+use super::sleep_and_load::sleep_facts;
 use super::{Fact, HealthData, MetricName};
 use crate::baseline::{Position, baseline, hrv_status};
 use crate::chart::{self, Frame};
@@ -87,8 +87,8 @@ impl HealthData {
             newest: self.newest(),
             state: state(&cards, self.newest(), self.today),
             hrv: self.hrv_sentence(),
-            load: load_facts(self, &load),
-            sleep: sleep_facts(self, None, &need),
+            load: self.load_facts(&load),
+            sleep: sleep_facts(None, &need),
             cards,
         }
     }
@@ -134,7 +134,7 @@ impl HealthData {
     fn spark(&self, own: &Measured, range: Option<Interval>) -> String {
         let (from, to) = (self.today.plus(1 - RANGE_DAYS), self.today);
         let title = format!("{}, the last {RANGE_DAYS} days", own.metric.title);
-        let frame = Frame { title: &title, metric: &own.metric, units: self.units, from, to };
+        let frame = Frame { title: &title, metric: &own.metric, from, to };
         let marks = chart::marks(&own.series.between(from, to), 1);
         chart::spark(frame, &marks, range).map(|chart| chart.svg).unwrap_or_default()
     }
@@ -149,15 +149,11 @@ impl HealthData {
             }
             Finding::Found(found) => {
                 let show = |value: f64| self.show(&hrv.metric, value);
-                let place = match found.position {
-                    Position::Below => "below",
-                    Position::Within => "within",
-                    Position::Above => "above",
-                };
                 format!(
-                    "HRV of the last 7 days is {} on average ({} nights), {place} its range of 60 days, {} to {} ({} nights).",
+                    "HRV of the last 7 days is {} on average ({} nights), {} its range of 60 days, {} to {} ({} nights).",
                     show(found.mean_7_ms),
                     found.n_7,
+                    found.position.text(),
                     show(found.range_ms.low),
                     show(found.range_ms.high),
                     found.n

@@ -74,6 +74,7 @@ fn with_call<T>(call: &ModelCall, run: impl FnOnce(&Call<'_>) -> T) -> T {
                 _ => Definition::Unchanged,
             },
             aggregates: call.aggregates,
+            aggregate_days_of_grant: None,
         },
         time: LocalTime { hour: call.hour, weekday: Weekday::from_name(call.weekday).unwrap() },
     })

@@ -123,6 +123,7 @@ fn a_hidden_name_meets_the_rules_that_a_made_up_one_would_meet() {
             risk: Some("high"),
             definition: Definition::Unchanged,
             aggregates: false,
+            aggregate_days_of_grant: None,
         };
         let verdict = policy.decide(&Call { tool, ..call(Subject::Tool("get_x"), Some(&doc)) });
         let told = match verdict.decision() {
@@ -448,4 +449,24 @@ fn where_only_aggregates_may_leave_everything_else_is_denied() {
     }
     let open = load(r#"{"version":"1","default":"allow"}"#);
     assert_eq!(open.decide(&call(Subject::Tool("x"), None)).aggregate_days(), None);
+}
+
+#[test]
+fn a_tool_that_aggregates_honours_the_strictest_bound_of_the_grant() {
+    let open = load(r#"{"version":"1","default":"allow"}"#);
+    let bounded = load(r#"{"version":"1","default":"allow","aggregate_only":10}"#);
+    for (policy, aggregates, of_grant, days) in [
+        (&open, true, Some(28), Some(28)),
+        (&open, true, None, None),
+        // A tool that does not read such data is not concerned.
+        (&open, false, Some(28), None),
+        (&bounded, true, Some(28), Some(28)),
+        (&bounded, true, Some(7), Some(10)),
+    ] {
+        let tool =
+            ToolFacts { aggregates, aggregate_days_of_grant: of_grant, ..ToolFacts::default() };
+        let verdict = policy.decide(&Call { tool, ..call(Subject::Tool("x"), None) });
+        assert!(matches!(verdict.decision(), Decision::Allow), "{aggregates} {of_grant:?}");
+        assert_eq!(verdict.aggregate_days(), days, "{aggregates} {of_grant:?}");
+    }
 }

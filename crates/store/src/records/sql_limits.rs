@@ -6,10 +6,22 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::sql::allow_reading;
 
-/// The clock is read after so many steps of SQLite's machine.
-const STEPS_PER_CHECK: i32 = 20_000;
-/// No text, blob or row may be larger, so that a function cannot fill the memory in one step.
-const VALUE_BYTES_MAX: i32 = 64 * 1024;
+/// The clock is read after so many steps of SQLite's machine. A step may search a value for a pattern, so
+/// there are few of them between two looks.
+const STEPS_PER_CHECK: i32 = 100;
+/// No text, blob or row may be larger, so that a function cannot fill the memory in one step, nor search for
+/// long: the time of a search grows with the product of two lengths.
+const VALUE_BYTES_MAX: i32 = 16 * 1024;
+/// What a text of SQL may contain. SQLite looks at the clock where it jumps, so one row is never interrupted
+/// and its work has to be short.
+const OTHER_LIMITS: [(Limit, i32); 6] = [
+    (Limit::SQLITE_LIMIT_SQL_LENGTH, 8 * 1024),
+    (Limit::SQLITE_LIMIT_COLUMN, 100),
+    (Limit::SQLITE_LIMIT_EXPR_DEPTH, 100),
+    (Limit::SQLITE_LIMIT_COMPOUND_SELECT, 10),
+    (Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 64),
+    (Limit::SQLITE_LIMIT_VDBE_OP, 20_000),
+];
 
 /// What such a query may use.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +41,9 @@ pub(super) fn apply(
 ) -> rusqlite::Result<()> {
     let hidden = HiddenNames::not_in(query);
     wrap_views(db, limits.views, &hidden)?;
+    for (limit, max) in OTHER_LIMITS {
+        db.set_limit(limit, max)?;
+    }
     db.set_limit(Limit::SQLITE_LIMIT_LENGTH, VALUE_BYTES_MAX)?;
     let allow = move |context: AuthContext<'_>| allow_views(limits.views, &hidden, context);
     db.authorizer(Some(allow))?;

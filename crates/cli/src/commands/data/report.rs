@@ -49,10 +49,10 @@ pub(crate) fn run(args: &ReportArgs, context: &Context, out: &mut Out) -> Result
 fn page(args: &ReportArgs, context: &Context, records: &Records) -> Result<String> {
     let found = connectors::ALL.iter().find_map(|one| Some((one.name(), one.health?)));
     let (service, load) = found.ok_or_else(|| anyhow!("no service has a report"))?;
-    let shown_in = context.settings()?.shown_in;
+    let chosen = crate::services::units(&context.settings()?);
     let units = Units {
-        imperial: args.imperial || shown_in.imperial,
-        kilojoules: args.kilojoules || shown_in.kilojoules,
+        imperial: args.imperial || chosen.imperial,
+        kilojoules: args.kilojoules || chosen.kilojoules,
     };
     let days = args.days.max(SURVEY_DAYS) + BEFORE_DAYS;
     let data = load(records, context.clock.now().wall_us, Some(days), units)?;

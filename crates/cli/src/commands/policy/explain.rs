@@ -120,6 +120,7 @@ pub(super) fn run(args: &ExplainArgs, context: &Context, out: &mut Out) -> Resul
                 .server
                 .as_deref()
                 .is_some_and(|own| connectors::aggregates(own, &name)),
+            aggregate_days_of_grant: None,
         },
         time: dashboard::policy_time(at_us, &zone)
             .ok_or_else(|| anyhow!("the time is out of range"))?,

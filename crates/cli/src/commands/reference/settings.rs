@@ -49,7 +49,7 @@ const SECTIONS: &[SettingsSection] = &[
             ),
             (
                 "units",
-                "what health pages and reports show: `\"metric\"`, the default, or `\"imperial\"` (miles, pounds, degrees Fahrenheit)",
+                "what insights are in, in tools, pages, reports and notices: `\"metric\"`, the default, or `\"imperial\"` (miles, degrees Fahrenheit)",
             ),
             ("energy", "`\"kcal\"`, the default, or `\"kj\"`"),
             ("otel_endpoint", "where traces are sent; nowhere by default"),

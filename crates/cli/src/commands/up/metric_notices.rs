@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use connectors::daily_metrics::notices::{CrossedRule, RuleOutcome, check_rule};
 use connectors::{ConnectorContext, Service};
+use insights::Units;
 use store::clock::Clock;
 use store::records::Records;
 use store::registry::{NewNotice, Registry, RegistryError, Topic};
@@ -41,7 +42,7 @@ impl MetricNotices {
         }
         self.checked_us.store(now_us, Ordering::Relaxed);
         for rule in &settings.notices {
-            match check_rule(&ctx.records, now_us, service.name, rule) {
+            match check_rule(&ctx.records, now_us, ctx.units, service.name, rule) {
                 Ok(outcome) => {
                     if let Err(error) = note(registry, service, rule, &outcome, now_us) {
                         tracing::warn!(%error, "could not store a notice");
@@ -84,10 +85,10 @@ fn note(
 
 /// The values behind a notice, for a channel that the owner wants them in. None for other notices, and for a
 /// rule that applies no longer.
-pub(super) fn values(key: &str, records: &Records, clock: &Clock) -> Option<String> {
+pub(super) fn values(key: &str, records: &Records, clock: &Clock, units: Units) -> Option<String> {
     let (service, rule) = key.strip_prefix(KEY_PREFIX)?.split_once(':')?;
     let rule: NoticeRule = rule.parse().ok()?;
-    match check_rule(records, clock.now().wall_us, service, &rule).ok()? {
+    match check_rule(records, clock.now().wall_us, units, service, &rule).ok()? {
         RuleOutcome::Crossed(crossed) => Some(crossed.values),
         _ => None,
     }

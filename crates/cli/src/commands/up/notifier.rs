@@ -59,7 +59,10 @@ pub(super) fn start(
         sender: Sender::new(|name| std::env::var(name).ok()),
         clock: stores.clock().clone(),
         arguments: Arc::new(move |key| {
-            let values = || metric_notices::values(key, &lazy.get().ok()?.records, &clock);
+            let values = || {
+                let ctx = lazy.get().ok()?;
+                metric_notices::values(key, &ctx.records, &clock, ctx.units)
+            };
             arguments(key, &wanted, &parked).or_else(values)
         }),
         base_url: base_url(mcp_url, settings),

@@ -1,13 +1,14 @@
 //! Means of blocks of days: the only numbers that leave where a policy says `aggregate_only`.
 
 use insights::blocks::{BlockMean, block_means};
+use insights::health::summary;
 use insights::{BlockLength, Day, sample};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ENDPOINT, MetricInfo, NOTE, SURVEY_DAYS, ShownValue, ToolCall, ToolError, data, days, metric,
-    rounded, shown,
+    ENDPOINT, Insight, MetricInfo, NOTE, SURVEY_DAYS, ShownValue, ToolCall, ToolError, data, days,
+    metric, rounded, shown,
 };
 use crate::tool::Json;
 use crate::whoop::problem::WhoopProblem;
@@ -51,15 +52,16 @@ struct ShownBlock {
 pub(crate) async fn aggregates(
     call: ToolCall<'_>,
     args: AggregatesArgs,
-) -> Result<Json<Aggregates>, ToolError> {
+) -> Result<Json<Insight<Aggregates>>, ToolError> {
     let (metric, days) = (metric(&args.metric)?, days(args.days, SURVEY_DAYS)?);
     let asked = u32::try_from(args.block_days.unwrap_or(0));
     let asked = asked
         .map_err(|_| WhoopProblem::invalid(ENDPOINT, "`block_days` is not a number of days"))?;
     let length = BlockLength::at_least(asked);
     let length = call.bound.map_or(length, |bound| bound.max(length));
-    // A block that begins before the first day is left out, so one more is read.
-    let data = data(call.ctx, Some(days.saturating_add(length.days())))?;
+    // Everything is read, whatever the window: whether there is data at all would depend on single nights.
+    let data = data(call.ctx, None)?;
+    let metric = &data.metric(metric);
     let (from, until) = (data.today.plus(1 - days), data.today.plus(-1));
     let means = block_means(&data.series(metric.name), length, from, until);
     let values: Vec<f64> = means.iter().map(|block| block.mean).collect();
@@ -69,7 +71,8 @@ pub(crate) async fn aggregates(
         n: block.n,
         mean: shown(metric, block.mean),
     };
-    Ok(Json(Aggregates {
+    let summary = vec![summary::blocks(metric, length.days(), &values)];
+    let aggregates = Aggregates {
         metric: metric.into(),
         block_days: length.days(),
         blocks: means.iter().map(block).collect(),
@@ -77,5 +80,6 @@ pub(crate) async fn aggregates(
         mean: sample::mean(&values).map(|mean| shown(metric, mean)),
         deviation: sample::variance(&values).map(|variance| rounded(variance.sqrt())),
         note: NOTE,
-    }))
+    };
+    Ok(Json(Insight::new(summary, aggregates)))
 }

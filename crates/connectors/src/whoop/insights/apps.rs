@@ -2,7 +2,6 @@
 
 use std::sync::LazyLock;
 
-use insights::Units;
 use insights::chart::STYLE;
 use serde_json::{Map, Value};
 
@@ -38,7 +37,7 @@ pub(crate) const APPS: &[App] = &[
 
 fn today(ctx: &ConnectorContext, _: &Map<String, Value>) -> Option<String> {
     let data = data(ctx, Some(SURVEY_DAYS)).ok()?;
-    health_data(data, Units::default()).today_fragment()
+    health_data(&data).today_fragment()
 }
 
 fn trend(ctx: &ConnectorContext, arguments: &Map<String, Value>) -> Option<String> {
@@ -46,7 +45,7 @@ fn trend(ctx: &ConnectorContext, arguments: &Map<String, Value>) -> Option<Strin
     let number = |value: &Value| value.as_i64().or_else(|| value.as_str()?.trim().parse().ok());
     let days = days(arguments.get("days").and_then(number), BASELINE_DAYS).ok()?;
     let data = data(ctx, Some(days.saturating_add(BEFORE_DAYS))).ok()?;
-    health_data(data, Units::default()).trend_fragment(metric.name, days)
+    health_data(&data).trend_fragment(metric.name, days)
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use insights::sleep::SleepSpan;
-use insights::survey::{Behaviour, Measured, jet_lag};
-use insights::{Day, Series};
+use insights::survey::{Behaviour, JET_LAG, Measured, jet_lag};
+use insights::{Day, Metric, Series, Units};
 use serde::Deserialize;
 use store::records::{Records, RecordsError, RecordsSnapshot, StoredRecord, Window};
 
@@ -28,13 +28,15 @@ pub(crate) struct DailyData {
     pub(super) here: Here,
     /// The owner's current day.
     pub(crate) today: Day,
+    /// In the units of `units`; as WHOOP stores them where there is none.
     series: BTreeMap<&'static str, Series>,
+    units: Option<Units>,
     pub(crate) sleeps: Vec<SleepSpan>,
     pub(crate) behaviours: Vec<Behaviour>,
     /// Minutes east of Greenwich by day.
     pub(super) offsets: Series,
-    /// Records that WHOOP has not scored.
-    pub(crate) unscored: usize,
+    /// When the records begin that WHOOP has not scored.
+    unscored_us: Vec<i64>,
 }
 
 impl DailyData {
@@ -47,11 +49,61 @@ impl DailyData {
         LoadedMetrics { series: self.series, offsets: self.offsets }
     }
 
-    pub(crate) fn measured(&self) -> Vec<Measured> {
-        let of = |metric: &insights::Metric| Measured {
-            metric: *metric,
-            series: self.series(metric.name),
+    /// Records that WHOOP has not scored.
+    pub(crate) fn unscored(&self) -> usize {
+        self.unscored_us.len()
+    }
+
+    /// The last days before `now_us`, or all of them.
+    pub(super) fn recent(&self, now_us: i64, days: Option<i32>) -> DailyData {
+        let here = Here { now_us, ..self.here };
+        let today = local_date(now_us, here.offset_s).map_or(Day::default(), Day::from_date);
+        let from = days.map_or(Day::from_number(0), |days| today.plus(-1 - days));
+        let since = |series: &Series| series.between(from, Day::from_number(i32::MAX));
+        let from_min = i64::from(from.number()) * 1440;
+        let answered = self.behaviours.iter().filter(|own| own.name != JET_LAG);
+        let answered =
+            answered.map(|own| Behaviour { answers: since(&own.answers), ..own.clone() });
+        let mut behaviours: Vec<Behaviour> =
+            answered.filter(|own| !own.answers.is_empty()).collect();
+        let offsets = since(&self.offsets);
+        behaviours.extend(jet_lag(&offsets));
+        let series = self.series.iter().map(|(name, own)| (*name, since(own)));
+        DailyData {
+            here,
+            today,
+            series: series.filter(|(_, own)| !own.is_empty()).collect(),
+            units: self.units,
+            sleeps: self.sleeps.iter().filter(|own| own.end_min >= from_min).copied().collect(),
+            behaviours,
+            offsets,
+            unscored_us: self
+                .unscored_us
+                .iter()
+                .filter(|start_us| **start_us >= from_min * MINUTE_US)
+                .copied()
+                .collect(),
+        }
+    }
+
+    /// All values in the units of the owner.
+    pub(crate) fn in_units(self, units: Units) -> DailyData {
+        let convert = |(name, series): (&'static str, Series)| {
+            let Some(metric) = metrics::metric_of(name) else { return (name, series) };
+            (name, Measured { metric: *metric, series }.in_units(units).series)
         };
+        let series = self.series.into_iter().map(convert).collect();
+        DailyData { series, units: Some(units), ..self }
+    }
+
+    /// A metric in the units of the series.
+    pub(crate) fn metric(&self, metric: &Metric) -> Metric {
+        self.units.map_or(*metric, |units| metric.in_units(units).0)
+    }
+
+    pub(crate) fn measured(&self) -> Vec<Measured> {
+        let of =
+            |own: &Metric| Measured { metric: self.metric(own), series: self.series(own.name) };
         METRICS.iter().map(of).filter(|measured| !measured.series.is_empty()).collect()
     }
 
@@ -98,6 +150,7 @@ struct SleepRow {
 #[derive(Deserialize)]
 struct WorkoutRow {
     calories: Option<f64>,
+    distance_meter: Option<f64>,
     zone_durations_seconds: Option<Zones>,
 }
 
@@ -166,7 +219,7 @@ struct Builder {
     points: BTreeMap<&'static str, Vec<(Day, f64)>>,
     offsets: Vec<(Day, f64)>,
     sleeps: Vec<SleepSpan>,
-    unscored: usize,
+    unscored_us: Vec<i64>,
 }
 
 impl Builder {
@@ -176,7 +229,7 @@ impl Builder {
             points: BTreeMap::new(),
             offsets: Vec::new(),
             sleeps: Vec::new(),
-            unscored: 0,
+            unscored_us: Vec::new(),
         }
     }
 
@@ -211,17 +264,18 @@ impl Builder {
             here: self.here,
             today,
             series: series.collect(),
+            units: None,
             sleeps: self.sleeps,
             behaviours,
             offsets,
-            unscored: self.unscored,
+            unscored_us: self.unscored_us,
         }
     }
 
     /// The derived record, if WHOOP scored it.
     fn scored<T: for<'a> Deserialize<'a>>(&mut self, row: &StoredRecord) -> Option<T> {
         if row.state.as_deref().is_some_and(|state| state.contains("SCOR") && state != "SCORED") {
-            self.unscored += 1;
+            self.unscored_us.extend(row.start_us);
             return None;
         }
         serde_json::from_str(&row.flat).ok()
@@ -289,6 +343,7 @@ impl Builder {
         self.push(metrics::WORKOUT_ENERGY, day, Some(trained.kilojoules));
         self.push(metrics::ZONE_MINUTES, day, Some(trained.zone_minutes));
         self.push("workout_time", day, Some(trained.minutes));
+        self.push("workout_distance", day, Some(trained.kilometres));
     }
 
     fn workouts(&mut self, rows: &[StoredRecord]) -> HashMap<Day, Trained> {
@@ -301,6 +356,7 @@ impl Builder {
             sum.kilojoules += own.calories.unwrap_or(0.0) / KILOCALORIES_PER_KILOJOULE;
             sum.zone_minutes +=
                 own.zone_durations_seconds.map_or(0.0, |zones| zones.weighted_minutes());
+            sum.kilometres += own.distance_meter.unwrap_or(0.0) / 1000.0;
             let lasted_us = row.end_us.map_or(0, |end_us| (end_us - start_us).max(0));
             sum.minutes += f64::from(i32::try_from(lasted_us / MINUTE_US).unwrap_or(0));
         }
@@ -314,6 +370,7 @@ struct Trained {
     kilojoules: f64,
     zone_minutes: f64,
     minutes: f64,
+    kilometres: f64,
 }
 
 /// The main sleep of a cycle.

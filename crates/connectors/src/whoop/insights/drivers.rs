@@ -1,34 +1,20 @@
 //! What goes with what: the survey of all looks, and one pair of metrics.
 
+use insights::best_nights::BestNights;
 use insights::correlation::{Correlation, correlation};
-use insights::survey::{Claims, Survey};
-use insights::{Day, Finding};
+use insights::survey::Claims;
+use insights::{Day, Finding, sentences};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::daily::DailyData;
-use super::metrics::{MAIN, OUTCOMES, PAIRS, VITALS};
-use super::{ENDPOINT, MetricInfo, NOTE, SURVEY_DAYS, ToolCall, ToolError, data, days, metric};
+use super::health::health_data;
+use super::{
+    ENDPOINT, Insight, MetricInfo, NOTE, SURVEY_DAYS, ToolCall, ToolError, data, days, metric,
+};
 use crate::tool::Json;
 use crate::whoop::problem::WhoopProblem;
 
 const LAG_DAYS_MAX: i64 = 14;
-
-/// All looks at the data.
-pub(crate) fn survey(data: &DailyData) -> Survey {
-    let looked_at = |name: &str| {
-        MAIN.contains(&name) || VITALS.contains(&name) || PAIRS.iter().any(|pair| pair.x == name)
-    };
-    let mut measured = data.measured();
-    measured.retain(|own| looked_at(own.metric.name));
-    Survey {
-        measured,
-        behaviours: data.behaviours.clone(),
-        outcomes: OUTCOMES.to_vec(),
-        pairs: PAIRS.to_vec(),
-        vitals: VITALS.to_vec(),
-    }
-}
 
 #[derive(Deserialize, JsonSchema)]
 pub(crate) struct DriversArgs {
@@ -45,23 +31,30 @@ pub(crate) struct Drivers {
     behaviours: Vec<String>,
     #[serde(flatten)]
     claims: Claims,
+    /// The quarter of the nights with the best recovery against the others. These are looks of their own.
+    best_nights: Finding<BestNights>,
     note: &'static str,
 }
 
 pub(crate) async fn drivers(
     call: ToolCall<'_>,
     args: DriversArgs,
-) -> Result<Json<Drivers>, ToolError> {
+) -> Result<Json<Insight<Drivers>>, ToolError> {
     let days = days(args.days, SURVEY_DAYS)?;
     let data = data(call.ctx, Some(days))?;
     let (from, to) = (data.today.plus(1 - days), data.today);
-    Ok(Json(Drivers {
+    let health = health_data(&data);
+    let (claims, best_nights) = (health.survey().claims(from, to), health.best_nights(from, to));
+    let summary = health.drivers_summary(&claims, &best_nights);
+    let drivers = Drivers {
         from,
         to,
         behaviours: data.behaviours.iter().map(|own| own.name.clone()).collect(),
-        claims: survey(&data).claims(from, to),
+        claims,
+        best_nights,
         note: NOTE,
-    }))
+    };
+    Ok(Json(Insight::new(summary, drivers)))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -92,7 +85,7 @@ pub(crate) struct Relation {
 pub(crate) async fn relation(
     call: ToolCall<'_>,
     args: RelationArgs,
-) -> Result<Json<Relation>, ToolError> {
+) -> Result<Json<Insight<Relation>>, ToolError> {
     let (x, y) = (metric(&args.x)?, metric(&args.y)?);
     let lag = args.lag_days.unwrap_or(0);
     let lag = i32::try_from(lag).ok().filter(|_| (0..=LAG_DAYS_MAX).contains(&lag));
@@ -104,6 +97,9 @@ pub(crate) async fn relation(
         let measured = data.measured().into_iter().find(|own| own.metric.name == name);
         measured.map(|own| own.tested()).unwrap_or_default().last_days(data.today, days)
     };
+    let (x, y) = (data.metric(x), data.metric(y));
     let relation = correlation(&tested(x.name), &tested(y.name), lag);
-    Ok(Json(Relation { x: x.into(), y: y.into(), relation, looks: 1, note: NOTE }))
+    let summary = vec![sentences::relation((x.title, y.title), lag, &relation, "days")];
+    let relation = Relation { x: (&x).into(), y: (&y).into(), relation, looks: 1, note: NOTE };
+    Ok(Json(Insight::new(summary, relation)))
 }

@@ -32,18 +32,17 @@ pub(crate) fn load_health(
     units: Units,
 ) -> Result<Option<HealthData>, RecordsError> {
     let data = daily::load(records, now_us, days)?;
-    Ok((!data.is_empty()).then(|| health_data(data, units)))
+    Ok((!data.is_empty()).then(|| health_data(&data.in_units(units))))
 }
 
 /// The same for a tool that has loaded its days.
-pub(super) fn health_data(data: DailyData, units: Units) -> HealthData {
+pub(super) fn health_data(data: &DailyData) -> HealthData {
     HealthData {
         source: SERVICE.title,
         today: data.today,
         measured: data.measured(),
-        sleeps: data.sleeps,
-        behaviours: data.behaviours,
+        sleeps: data.sleeps.clone(),
+        behaviours: data.behaviours.clone(),
         roles: &ROLES,
-        units,
     }
 }

@@ -41,6 +41,7 @@ pub(crate) const METRICS: &[Metric] = &[
     metric(WORKOUT_ENERGY, "Workout energy", Unit::Kilojoules, Better::Neither),
     metric(ZONE_MINUTES, "Zone minutes", Unit::ZoneMinutes, Better::Neither),
     metric("workout_time", "Workout time", Unit::Minutes, Better::Neither),
+    metric("workout_distance", "Workout distance", Unit::Kilometres, Better::Neither),
 ];
 
 /// What a glance, a review and a survey show.

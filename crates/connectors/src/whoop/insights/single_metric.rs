@@ -3,6 +3,7 @@
 use insights::anomaly::{Anomalies, anomalies};
 use insights::baseline::{Baseline, WINDOWS_DAYS, baseline as baseline_of};
 use insights::change_point::{Changes, changes};
+use insights::health::summary;
 use insights::records::{PersonalRecords, Streaks, records as records_of, streaks};
 use insights::trend::{Trend, trend as trend_of};
 use insights::{Better, Day, Finding, Metric, Series};
@@ -10,8 +11,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::daily::DailyData;
-use super::metrics::{MAIN, METRICS};
-use super::{BEFORE_DAYS, MetricInfo, NOTE, ToolCall, ToolError, data, days, metric};
+use super::health::health_data;
+use super::metrics::{self, MAIN, METRICS};
+use super::{BEFORE_DAYS, Insight, MetricInfo, NOTE, ToolCall, ToolError, data, days, metric};
 use crate::tool::Json;
 
 pub(super) const BASELINE_DAYS: i32 = 90;
@@ -34,7 +36,7 @@ pub(crate) struct MetricBaseline {
     until: Day,
     /// Over 14, 30 and 90 days.
     baselines: Vec<Finding<Baseline>>,
-    /// Runs of unusual nights; `p` is corrected for the search. Percent changes of HRV are differences of logarithms.
+    /// Runs of unusual nights; `p` is corrected for the search, so that most runs are chance.
     anomalies: Finding<Anomalies>,
     changes: Finding<Changes>,
     note: &'static str,
@@ -43,21 +45,24 @@ pub(crate) struct MetricBaseline {
 pub(crate) async fn baseline(
     call: ToolCall<'_>,
     args: MetricArgs,
-) -> Result<Json<MetricBaseline>, ToolError> {
+) -> Result<Json<Insight<MetricBaseline>>, ToolError> {
     let (metric, days) = (metric(&args.metric)?, days(args.days, BASELINE_DAYS)?);
     let data = data(call.ctx, Some(days.saturating_add(BEFORE_DAYS)))?;
+    let metric = &data.metric(metric);
     let (series, until) = (data.series(metric.name), data.today);
     let baselines = WINDOWS_DAYS
         .map(|window| baseline_of(&series, until, window).map(|found| found.of(metric)));
     let from = until.plus(1 - days);
-    Ok(Json(MetricBaseline {
+    let summary = health_data(&data).baseline_summary(metric.name, from, until);
+    let baseline = MetricBaseline {
         metric: metric.into(),
         until,
         baselines: baselines.into(),
         anomalies: anomalies(&series, from, until),
         changes: changes(&series.between(from, until)),
         note: NOTE,
-    }))
+    };
+    Ok(Json(Insight::new(summary, baseline)))
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -75,18 +80,23 @@ pub(crate) struct MetricTrend {
 pub(crate) async fn trend(
     call: ToolCall<'_>,
     args: MetricArgs,
-) -> Result<Json<MetricTrend>, ToolError> {
+) -> Result<Json<Insight<MetricTrend>>, ToolError> {
     let (metric, days) = (metric(&args.metric)?, days(args.days, BASELINE_DAYS)?);
     let data = data(call.ctx, Some(days))?;
+    let metric = &data.metric(metric);
     let series = data.series(metric.name).last_days(data.today, days);
     let trend = trend_of(&series);
-    Ok(Json(MetricTrend {
+    let words = health_data(&data).trend_sentence(metric, &trend);
+    let dates = trend.found().map(|own| format!("{} to {}: ", own.from, own.to));
+    let summary = vec![format!("{}{words}", dates.unwrap_or_default())];
+    let answer = MetricTrend {
         metric: metric.into(),
         is_better: trend.found().and_then(|own| is_better(metric, own)),
         trend,
         values: last_values(&series),
         note: NOTE,
-    }))
+    };
+    Ok(Json(Insight::new(summary, answer)))
 }
 
 fn is_better(metric: &Metric, trend: &Trend) -> Option<bool> {
@@ -129,17 +139,24 @@ struct MetricRecords {
 pub(crate) async fn records(
     call: ToolCall<'_>,
     args: RecordsArgs,
-) -> Result<Json<Records>, ToolError> {
+) -> Result<Json<Insight<Records>>, ToolError> {
     let wanted: Vec<&Metric> = match args.metric.as_deref() {
         Some(name) => vec![metric(name)?],
         None => METRICS.iter().filter(|metric| MAIN.contains(&metric.name)).collect(),
     };
     let data = data(call.ctx, None)?;
-    let records = wanted.into_iter().map(|metric| of_metric(&data, metric)).collect();
-    Ok(Json(Records { records, note: NOTE }))
+    let records: Vec<MetricRecords> =
+        wanted.into_iter().map(|metric| of_metric(&data, metric)).collect();
+    let sentence = |own: &MetricRecords| {
+        let metric = data.metric(metrics::metric_of(own.metric.metric)?);
+        Some(summary::records(&metric, &own.records, own.streaks.as_ref()))
+    };
+    let summary = records.iter().filter_map(sentence).collect();
+    Ok(Json(Insight::new(summary, Records { records, note: NOTE })))
 }
 
 fn of_metric(data: &DailyData, metric: &Metric) -> MetricRecords {
+    let metric = &data.metric(metric);
     let series = data.series(metric.name);
     let middle = insights::sample::median(&series.values());
     let until = series.last_day().unwrap_or(data.today);

@@ -134,6 +134,74 @@ async fn bounded_answers(fixture: &WhoopFixture) -> Vec<String> {
     answers
 }
 
+fn play(fixture: &WhoopFixture, id: &str, day: Day) {
+    let at_us = (i64::from(day.number()) * 24 + 12) * HOUR_US;
+    let flat = json!({ "ms_played": 1_800_000 }).to_string();
+    let updated = format!("{id} {day}");
+    let row = Incoming {
+        kind: "streams",
+        id,
+        start_us: Some(at_us),
+        end_us: Some(at_us),
+        updated: &updated,
+        updated_us: at_us,
+        raw: &flat,
+        flat: &flat,
+        ..Incoming::default()
+    };
+    fixture.ctx.records.upsert("spotify", &[row]).unwrap();
+}
+
+/// The answers of the bounded tools for windows of every length.
+async fn bounded_by_window(fixture: &WhoopFixture) -> Vec<String> {
+    let mut answers = Vec::new();
+    for days in (1..100).step_by(2) {
+        let pair = json!({"x": "spotify.listening", "y": "whoop.hrv", "days": days});
+        let asked = [
+            ("personal", "relate_daily_metrics", pair),
+            ("personal", "survey_daily_metrics", json!({"days": days})),
+            ("personal", "list_daily_metrics", json!({})),
+        ];
+        for (server, tool, arguments) in asked {
+            let tool = crate::connector(server).unwrap().tool(tool).unwrap();
+            let caller = &Caller::in_session("coach", 1);
+            let bound = Some(insights::BlockLength::at_least(7));
+            let call = ToolCall { ctx: &fixture.ctx, caller, on_progress: None, gate: None, bound };
+            let answer = (tool.handler.run)(call, arguments.as_object().unwrap()).await;
+            answers.push(format!("{} {days} {answer:?}", tool.name));
+        }
+    }
+    answers
+}
+
+/// Where a window begins and when an entry came must not show on which day something was recorded.
+#[tokio::test]
+async fn with_a_bound_no_window_shows_on_which_day_an_entry_is() {
+    let fixture = fixture(120);
+    fixture.call("sync_whoop", json!({})).await;
+    let list = call(&fixture, "list_daily_metrics", json!({})).await;
+    let today: Day = list["today"].as_str().unwrap().parse().unwrap();
+    let monday = today.plus(-56 - i32::try_from(today.weekday()).unwrap());
+    for (id, day) in [("a", -10), ("b", 2), ("c", 12), ("d", 20)] {
+        play(&fixture, id, monday.plus(day));
+    }
+    let before = bounded_by_window(&fixture).await;
+    assert!(before.iter().any(|answer| answer.contains("looks\": Number(")), "{}", before[0]);
+    // A play moves by a day, within its week.
+    play(&fixture, "b", monday.plus(3));
+    let moved = bounded_by_window(&fixture).await;
+    for (before, after) in before.iter().zip(&moved) {
+        assert_eq!(before, after);
+    }
+    // A play of the last days makes the days before it zero, but not for these answers.
+    play(&fixture, "e", today.plus(-14));
+    let settled = bounded_by_window(&fixture).await;
+    play(&fixture, "f", today.plus(-3));
+    for (before, after) in settled.iter().zip(&bounded_by_window(&fixture).await) {
+        assert_eq!(before, after);
+    }
+}
+
 #[tokio::test]
 async fn with_a_bound_nights_can_change_places_within_a_week_without_a_trace() {
     let fixture = fixture(200);

@@ -130,6 +130,90 @@ async fn a_query_reads_the_whoop_views_and_nothing_else() {
     }
 }
 
+/// The parts of a schema by their names, whatever combines them.
+fn walk(schema: &Value, visit: &mut impl FnMut(&serde_json::Map<String, Value>)) {
+    if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
+        visit(properties);
+    }
+    match schema {
+        Value::Object(members) => members.values().for_each(|own| walk(own, visit)),
+        Value::Array(items) => items.iter().for_each(|own| walk(own, visit)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_output_schema_has_n_and_n_eff_beside_what_is_estimated() {
+    // What is estimated from days, by the member that only such a part has.
+    const ESTIMATES: &[&str] =
+        &["p", "median", "r", "sri", "ctl", "mean_7", "hedges_g", "debt_min"];
+    // Parts whose neighbours have their counts.
+    const COUNTED_ABOVE: &[&str] = &["n_baseline", "n_before"];
+    let mut estimates = 0;
+    let servers = [&crate::whoop::CONNECTOR, crate::connector("personal").unwrap()];
+    for tool in servers.iter().flat_map(|connector| connector.tools.iter()) {
+        let schema = (tool.handler.output)();
+        let mut shortfalls = 0;
+        let mut is_insight = false;
+        walk(&schema, &mut |part| {
+            is_insight |= part.contains_key("summary") && part.contains_key("note");
+            if part.contains_key("missing") {
+                shortfalls += 1;
+                let says = ["of", "have", "need"].iter().all(|name| part.contains_key(*name));
+                assert!(says, "{}: {part:?}", tool.name);
+            }
+            let is_estimate = ESTIMATES.iter().any(|name| part.contains_key(*name));
+            let is_counted = COUNTED_ABOVE.iter().any(|name| part.contains_key(*name));
+            if is_estimate && !is_counted {
+                estimates += 1;
+                let has = |name: &str| part.contains_key(name);
+                assert!(has("n") && has("n_eff"), "{}: {part:?}", tool.name);
+            }
+        });
+        // Whoever estimates can have too little data, and says how much is missing.
+        let is_plain = tool.name == "get_whoop_aggregates";
+        assert!(!is_insight || is_plain || shortfalls > 0, "{}: no shortfall", tool.name);
+    }
+    assert!(estimates >= 20, "{estimates}");
+}
+
+/// With too little data each tool says what is counted, how much there is and how much is missing.
+#[tokio::test]
+async fn every_insight_with_too_little_data_says_how_much_is_missing() {
+    let short = synced(3).await;
+    for (tool, args) in TOOLS {
+        let answer = short.call(tool, arguments(args)).await;
+        let text = answer.to_string();
+        assert!(text.contains("\"missing\":"), "{tool}: {text}");
+        let summary = answer["summary"].to_string();
+        assert!(summary.contains("more needed"), "{tool}: {summary}");
+    }
+}
+
+#[tokio::test]
+async fn a_summary_is_in_the_units_of_the_owner() {
+    let mut fixture = synced(200).await;
+    let load = json!({});
+    let of = |answer: &Value| (answer["unit"].clone(), answer["load"]["ctl"].as_f64().unwrap());
+    let calories = fixture.call("get_whoop_training_load", load.clone()).await;
+    let celsius = fixture.call("get_whoop_baseline", json!({"metric": "skin_temperature"})).await;
+    fixture.ctx.units = insights::Units { imperial: true, kilojoules: true };
+    let joules = fixture.call("get_whoop_training_load", load).await;
+    let fahrenheit =
+        fixture.call("get_whoop_baseline", json!({"metric": "skin_temperature"})).await;
+    let ((kcal, in_kcal), (kj, in_kj)) = (of(&calories), of(&joules));
+    assert_eq!((kcal, kj), (json!("kilocalories"), json!("kilojoules")));
+    assert!((in_kj / in_kcal - 4.184).abs() < 1e-3, "{in_kj} {in_kcal}");
+    assert!(calories["summary"].to_string().contains(" kcal"), "{calories}");
+    assert!(joules["summary"].to_string().contains(" kJ"), "{joules}");
+    let median = |answer: &Value| answer["baselines"][1]["median"].as_f64().unwrap();
+    let spread = |answer: &Value| answer["baselines"][1]["spread"].as_f64().unwrap();
+    assert!((median(&fahrenheit) - (median(&celsius) * 1.8 + 32.0)).abs() < 1e-3);
+    // A difference has no offset.
+    assert!((spread(&fahrenheit) - spread(&celsius) * 1.8).abs() < 1e-3);
+    assert!(fahrenheit["summary"].to_string().contains("°F"), "{fahrenheit}");
+}
+
 #[tokio::test]
 async fn wrong_arguments_are_named() {
     let fixture = synced(10).await;

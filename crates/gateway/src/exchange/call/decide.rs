@@ -244,6 +244,8 @@ fn evaluate(
     subject: Subject<'_>,
     tool: ToolFacts<'_>,
 ) -> Verdict {
+    let grantee = &incoming.context.grantee;
+    let aggregate_days_of_grant = tool.aggregates.then(|| grantee.aggregate_days()).flatten();
     rules.policy.decide(&Call {
         subject,
         args: incoming.request.arguments(),
@@ -253,7 +255,7 @@ fn evaluate(
             session: incoming.context.session_id(),
             client: incoming.client.as_ref().or(incoming.context.client()).map(ClientInfo::text),
         },
-        tool,
+        tool: ToolFacts { aggregate_days_of_grant, ..tool },
         time: incoming.context.services().local_time(),
     })
 }
