@@ -33,6 +33,6 @@ pub use id::Id;
 pub use message::{Message, Notification, Outcome, Request, Response, is_error, read};
 pub use method::{Method, MethodKind, Sender};
 pub use param_headers::{EXTENSION as HEADER_EXTENSION, ParamHeaders};
-pub use params::{Named, can_be_sent, meta_keys};
+pub use params::{Named, can_be_sent, has_look_alike, is_look_alike, meta_keys};
 pub use revision::{Era, Revision};
 pub use target::JudgedTarget;

@@ -157,22 +157,29 @@ fn check_only(object: Value<'_>, what: &str, known: &[&str]) -> Result<(), Proto
 }
 
 /// Whether a key of this object is a look-alike of one of these members.
-pub(crate) fn has_look_alike(object: Value<'_>, known: &[&str]) -> bool {
-    check_exact(object, known).is_err()
+pub fn has_look_alike(object: Value<'_>, known: &[&str]) -> bool {
+    object.entries().any(|(key, _)| look_alike(&key.text(), known).is_some())
+}
+
+/// Whether some parser could take a key for one of these members, although it is none.
+pub fn is_look_alike(key: &str, known: &[&str]) -> bool {
+    look_alike(key, known).is_some()
+}
+
+/// The member that this key is a look-alike of.
+fn look_alike<'k>(key: &str, known: &[&'k str]) -> Option<&'k str> {
+    if known.contains(&key) {
+        return None;
+    }
+    let folded = fold(key);
+    known.iter().find(|known| known.eq_ignore_ascii_case(&folded)).copied()
 }
 
 fn check_exact(object: Value<'_>, known: &[&str]) -> Result<(), ProtocolError> {
-    for (key, _) in object.entries() {
-        let text = key.text();
-        if known.contains(&text.as_ref()) {
-            continue;
-        }
-        let folded = fold(&text);
-        if let Some(known) = known.iter().find(|known| known.eq_ignore_ascii_case(&folded)) {
-            return Err(ProtocolError::params(format!("a key looks like `{known}` but is not")));
-        }
-    }
-    Ok(())
+    let mut alike = object.entries().filter_map(|(key, _)| look_alike(&key.text(), known));
+    alike.next().map_or(Ok(()), |known| {
+        Err(ProtocolError::params(format!("a key looks like `{known}` but is not")))
+    })
 }
 
 /// Whether a server's own name for a tool or prompt can be in a message to the server.

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use crate::json::{Kind, Value};
+use crate::json::{Key, Kind, Value, fold};
 use crate::path::{PathStep, read_steps};
 use crate::problem::Complaint;
 
@@ -104,7 +104,7 @@ fn members<'d>(object: Value<'d>, mut open: Vec<Remaining<'d>>) -> Vec<Part<'d>>
     while let Some(way) = open.pop() {
         match way.split_first() {
             Some((PathStep::Member(name), rest)) => {
-                let named = parts.iter_mut().filter(|(key, _)| key.is(name));
+                let named = parts.iter_mut().filter(|(key, _)| is_named(*key, name));
                 named.for_each(|(_, part)| part.ways.push(rest));
             }
             Some((PathStep::Every, rest)) => {
@@ -119,6 +119,11 @@ fn members<'d>(object: Value<'d>, mut open: Vec<Remaining<'d>>) -> Vec<Part<'d>>
         }
     }
     parts.into_iter().map(|(_, part)| part).collect()
+}
+
+/// Another spelling of the name counts as well, because more is removed rather than less.
+fn is_named(key: Key<'_>, name: &str) -> bool {
+    key.is(name) || fold(&key.text()) == fold(name)
 }
 
 /// A name on a list means that member of every element.

@@ -9,6 +9,7 @@ use policy::{Effects, cuts};
 
 use crate::exchange::error_responses::DENIAL;
 use mcp::edit::{self, Member, string};
+use mcp::is_look_alike;
 
 pub(crate) use server_request::{
     UnreadableRequest, redact_params_text, redact_request, rewrite_request,
@@ -31,6 +32,9 @@ const RESULT_MEMBERS: [&str; 8] = [
 ];
 const BLOCK_MEMBERS: [&str; 10] =
     ["type", "role", "data", "uri", "name", "mimeType", "size", "icons", "annotations", "_meta"];
+
+/// Members of a content block whose text is checked.
+const TEXT_MEMBERS: [&str; 6] = ["text", "title", "description", "blob", "resource", "content"];
 
 /// A result over `result_bytes_max`.
 #[derive(Debug, PartialEq, Eq)]
@@ -245,6 +249,8 @@ fn redact_block(effects: &Effects, value: Value<'_>) -> String {
             name if BLOCK_MEMBERS.contains(&name) => {
                 Member::Replace(redact_defined_member(effects, member))
             }
+            // A client that ignores case would show it instead.
+            _ if is_look_alike(key, &TEXT_MEMBERS) => Member::Drop,
             _ => redact_unknown_member(effects, key, member),
         },
         &[],

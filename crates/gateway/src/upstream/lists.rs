@@ -111,7 +111,10 @@ impl ListView<'_> {
     /// The item as the caller may see it, if it may.
     pub(crate) fn item(&self, list: List, item: Value<'_>) -> Option<String> {
         let name = item.get(list.key())?.as_str()?;
-        if !self.policy?.shows(self.subject(list, &name)) {
+        // A client that ignores case could read another name than the one that is judged.
+        if mcp::has_look_alike(item, &[list.key()])
+            || !self.policy?.shows(self.subject(list, &name))
+        {
             return None;
         }
         let definition = match list {
