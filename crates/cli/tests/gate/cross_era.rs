@@ -480,6 +480,19 @@ fn said_if_any(answer: &Value) -> Option<Value> {
     answer["result"]["content"].is_array().then(|| said(answer))
 }
 
+/// A newer client requests logs with each call, for which an older server gets `logging/setLevel`.
+#[test]
+fn the_log_level_of_a_call_reaches_a_server_only_if_its_policy_allows_methods() {
+    for (default, told) in [("deny", json!(null)), ("allow", json!("debug"))] {
+        let rules = json!({ "version": "1", "default": default, "tools": { "level": {} } });
+        let peer = peer_gate_with("legacy", &rules, "");
+        let mut call =
+            newer("tools/call", &json!({ "name": "level", "arguments": {} }), &json!({}));
+        call["params"]["_meta"]["io.modelcontextprotocol/logLevel"] = json!("debug");
+        assert_eq!(said(&ask(&peer.client, &call)), told, "{default}");
+    }
+}
+
 #[test]
 fn a_restarted_server_gets_its_subscriptions_and_log_level_again() {
     let peer = peer_gate_with("legacy", &json!({ "version": "1", "default": "allow" }), "");

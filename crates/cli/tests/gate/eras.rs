@@ -321,6 +321,8 @@ fn a_server_request_before_the_response_reaches_the_older_client_on_its_stream()
 #[test]
 fn a_log_message_during_a_call_does_not_end_its_stream() {
     let peer = peer_gate_over_http(Answers::InAStream);
+    // Where methods are denied, the server gets no level.
+    peer.gate.policy("rules", &json!({ "version": "1", "default": "allow" }));
     let mut call = newer("tools/call", &json!({ "name": "logs" }), &json!({}));
     call["params"]["_meta"]["progressToken"] = json!("t");
     call["params"]["_meta"]["io.modelcontextprotocol/logLevel"] = json!("debug");

@@ -78,6 +78,9 @@ async fn subscribe_to_logs(
 ) -> Option<broadcast::Receiver<Bytes>> {
     // A process that all clients share may log about other clients' calls.
     let wants = incoming.logs && peer.offers("logging") && !peer.server.is_shared_by_all();
+    // The server gets `logging/setLevel`, as if the client had sent it.
+    let rules = incoming.context.access(&peer.server.name).and_then(|access| access.rules.as_ref());
+    let wants = wants && rules.is_some_and(|rules| rules.allows_methods());
     let meta = incoming.request.meta().filter(|_| wants)?;
     let level = meta.get(meta_keys::LOG_LEVEL)?.as_str()?;
     let context = incoming.context;
