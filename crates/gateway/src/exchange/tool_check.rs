@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use policy::json::{Bounds, Doc, Value};
+use policy::json::{Bounds, Doc, Kind, Value};
 use policy::{Decision, HiddenAs, Verdict};
 use store::ledger::{Facts, Permit};
 use store::registry::Accept;
@@ -339,13 +339,17 @@ fn read_page(answer: &[u8], list: List, is_declared: bool) -> Result<ListPage, U
     let Some(found) = result.get(list.member()) else {
         return Err(garbled("its list has no items"));
     };
+    // Some servers write an empty list as null.
+    if !matches!(found.kind(), Kind::Array | Kind::Null) {
+        return Err(garbled("its list is not an array"));
+    }
     let items = found.items().map(|item| item.raw().to_owned()).collect();
-    let next = result
-        .get("nextCursor")
-        .and_then(Value::as_str)
-        .filter(|c| !c.is_empty())
-        .map(std::borrow::Cow::into_owned);
-    Ok(ListPage { items, next })
+    let cursor = result.get("nextCursor").filter(|cursor| cursor.kind() != Kind::Null);
+    if cursor.is_some_and(|cursor| cursor.kind() != Kind::String) {
+        return Err(garbled("the cursor of its list is not text"));
+    }
+    let cursor = cursor.and_then(Value::as_str).filter(|cursor| !cursor.is_empty());
+    Ok(ListPage { items, next: cursor.map(std::borrow::Cow::into_owned) })
 }
 
 #[cfg(test)]
@@ -366,5 +370,22 @@ mod tests {
         let message = read(broken, true).unwrap_err().to_string();
         assert!(message.contains("`prompts/list` with error -32603"), "{message}");
         assert!(read("{}", true).is_err());
+    }
+
+    #[test]
+    fn a_list_that_cannot_be_read_is_an_error_and_not_empty() {
+        for (result, items) in [
+            (r#"{"tools":[]}"#, Some(0)),
+            (r#"{"tools":null,"nextCursor":null}"#, Some(0)),
+            (r#"{"tools":[{}],"nextCursor":""}"#, Some(1)),
+            ("{}", None),
+            (r#"{"tools":{"a":{}}}"#, None),
+            (r#"{"tools":"none"}"#, None),
+            (r#"{"tools":[{}],"nextCursor":5}"#, None),
+        ] {
+            let answer = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{result}}}"#);
+            let page = read_page(answer.as_bytes(), List::Tools, true);
+            assert_eq!(page.ok().map(|page| page.items.len()), items, "{result}");
+        }
     }
 }
