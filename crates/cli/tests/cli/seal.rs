@@ -222,23 +222,28 @@ fn a_log_of_an_older_version_is_sealed_by_the_next_command() {
 #[test]
 fn an_older_gate_db_revives_no_grant() {
     let test = CliTest::with_demo();
-    let [alice, bob] = ["alice", "bob"].map(|label| test.grant(label));
+    let [alice, bob, carol] = ["alice", "bob", "carol"].map(|label| test.grant(label));
     let (db, copy) = (test.home().join("gate.db"), test.path("copy"));
     fs::copy(&db, &copy).unwrap();
     assert_eq!(test.run(&["grant", "revoke", "alice"]).code, 0);
+    assert_eq!(test.run(&["grant", "rotate", "carol", "--overlap", "0s"]).code, 0);
     assert_eq!(test.run(&["audit", "verify"]).code, 0);
     fs::copy(&copy, &db).unwrap();
     let up = test.up(&[]);
     let url = format!("{}/demo", up.url());
-    let refused = http::call(&url, &alice, "list_notes", &json!({}));
-    assert_eq!(refused.status, 401, "{}", refused.body);
+    for ended in [&alice, &carol] {
+        let refused = http::call(&url, ended, "list_notes", &json!({}));
+        assert_eq!(refused.status, 401, "{}", refused.body);
+    }
     let passed = http::call(&url, &bob, "list_notes", &json!({}));
     assert!(passed.body.contains("\"result\""), "{}", passed.body);
     let output = up.stop();
     assert!(output.stderr.contains("`gate.db` is older than the audit log"), "{}", output.stderr);
     let verified = test.run(&["audit", "verify"]);
     assert_eq!(verified.code, 1, "{}", verified.all_output());
-    assert!(verified.stdout.contains("revoked again: alice"), "{}", verified.all_output());
+    for words in ["revoked again: alice", "replaced tokens ended again, to be rotated: carol"] {
+        assert!(verified.stdout.contains(words), "{}", verified.all_output());
+    }
     let checked = test.run(&["doctor"]);
     assert!(checked.all_output().contains("older than the audit log"), "{}", checked.all_output());
     // A second start finds nothing new, and a checkpoint of a later row accepts the log.

@@ -282,6 +282,16 @@ impl Registry {
         })
     }
 
+    /// Ends every token of a grant at once. False if it has none.
+    pub(super) fn end_tokens(&self, label: &str, now_us: i64) -> Result<bool, RegistryError> {
+        self.write(|db| {
+            let id = known_id(db, label)?;
+            let end = "UPDATE tokens SET valid_until_us = ?2
+                       WHERE grant_id = ?1 AND coalesce(valid_until_us, ?2 + 1) > ?2";
+            Ok(db.execute(end, (&id, now_us))? > 0)
+        })
+    }
+
     /// Marks what has expired by `now_us`, permanently. Returns the labels of newly marked grants.
     pub fn expire_due(&self, now_us: i64) -> Result<Vec<String>, RegistryError> {
         let due = self.read(|db| rows::due(db, now_us))?;

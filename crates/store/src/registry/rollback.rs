@@ -1,5 +1,6 @@
 //! Notices that `gate.db` is older than the audit log: the log has changes that the file does not. Grants
-//! that the log says were revoked are revoked again. Other lost changes are only reported.
+//! that the log says were revoked are revoked again, and tokens that it says were replaced end. Other lost
+//! changes are only reported.
 
 use std::collections::HashSet;
 
@@ -16,6 +17,8 @@ pub struct Rollback {
     pub changes: usize,
     /// Labels of the grants that were active again and are revoked now.
     pub revoked: Vec<String>,
+    /// Labels of the grants whose replaced tokens were valid again and have ended now.
+    pub ended: Vec<String>,
 }
 
 impl Rollback {
@@ -28,12 +31,16 @@ impl Rollback {
             words.push_str("; revoked again: ");
             words.push_str(&self.revoked.join(", "));
         }
+        if !self.ended.is_empty() {
+            words.push_str("; replaced tokens ended again, to be rotated: ");
+            words.push_str(&self.ended.join(", "));
+        }
         words
     }
 }
 
 impl Registry {
-    /// Compares this file with the log and revokes again what the log says was revoked. To be called
+    /// Compares this file with the log and ends again what the log says has ended. To be called
     /// before anything that remembers a newer row of the log. Leaves an alarm in the log.
     pub fn check_rollback(
         &self,
@@ -51,7 +58,14 @@ impl Registry {
                 revoked.push(change.about.clone());
             }
         }
-        let found = Rollback { changes: lost.len(), revoked };
+        let mut ended = Vec::new();
+        for change in lost.iter().filter(|change| change.act == "grant_rotated") {
+            // The token that replaced these is lost as well, so their overlap serves nobody.
+            if self.is_revived(change, now_us)? && self.end_tokens(&change.about, now_us)? {
+                ended.push(change.about.clone());
+            }
+        }
+        let found = Rollback { changes: lost.len(), revoked, ended };
         let (act, words) = ("registry_older", found.words());
         ledger.note(&Note { act, by: &self.actor, about: "gate.db", words: &words })?;
         Ok(Some(found))
@@ -71,7 +85,7 @@ impl Registry {
         Ok(later)
     }
 
-    /// Whether the grant of a revocation is active. One that was made later under its label is another.
+    /// Whether the grant of a change is active. One that was made later under its label is another.
     fn is_revived(&self, change: &Change, now_us: i64) -> Result<bool, RegistryError> {
         let grants = self.grants()?;
         Ok(grants.iter().any(|grant| {
