@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -77,14 +77,19 @@ pub fn within<T: Send + 'static>(
     })
 }
 
-/// Whether any user of this machine may change the file.
-pub fn is_writable_by_all(path: &Path) -> bool {
+/// The file, or its folder, if any user of this machine may change the file by changing that.
+pub fn writable_by_all(path: &Path) -> Option<PathBuf> {
     let path = path.to_owned();
-    let found = within(READ_WAIT_MS_MAX, move || {
-        let found = std::fs::metadata(&path)?;
-        Ok::<_, io::Error>(found.is_file() && private::access(&path, &found)?.is_writable_by_all())
-    });
-    found.is_ok_and(|found| found.unwrap_or(false))
+    within(READ_WAIT_MS_MAX, move || {
+        let found = std::fs::metadata(&path).ok().filter(std::fs::Metadata::is_file)?;
+        if private::access(&path, &found).ok()?.is_writable_by_all() {
+            return Some(path);
+        }
+        let folder = std::path::absolute(&path).ok()?.parent()?.to_owned();
+        private::is_replaceable_by_all(&folder).ok()?.then_some(folder)
+    })
+    .ok()
+    .flatten()
 }
 
 #[cfg(test)]

@@ -130,6 +130,17 @@ fn a_world_writable_file_gives_a_warning() {
     assert!(warned(&test.run(&["doctor"]).stdout));
     let output = test.up(&[]).stop();
     assert!(warned(&output.stderr) && output.stderr.contains("rules.json"), "{}", output.stderr);
+    // Whoever can write the folder can replace the file, unless the folder is sticky.
+    let folder = test.path("open");
+    fs::create_dir(&folder).unwrap();
+    let inside = folder.join("rules.json").display().to_string();
+    fs::copy(&policy, &inside).unwrap();
+    mode(Path::new(&inside), 0o644);
+    for (folder_mode, is_open) in [(0o755, false), (0o777, true), (0o1777, false)] {
+        mode(&folder, folder_mode);
+        let said = test.succeed(&["policy", "check", &inside]).stderr;
+        assert_eq!(warned(&said), is_open, "{folder_mode:o}: {said}");
+    }
 }
 
 #[test]

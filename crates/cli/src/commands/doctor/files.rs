@@ -31,9 +31,10 @@ pub(super) fn settings(context: &Context, findings: &mut Vec<Finding>) {
     let files = std::cell::RefCell::new(Vec::new());
     let note = |file: &Path| files.borrow_mut().push(file.to_owned());
     let loaded = crate::context::load_settings_noting(&path, &note);
-    for file in files.into_inner().iter().filter(|file| store::files::is_writable_by_all(file)) {
+    for file in files.into_inner() {
+        let Some(open) = store::files::writable_by_all(&file) else { continue };
         let message = format!("anyone on this machine can change `{}`", file.display());
-        findings.push(Finding::careful("settings", message, format!("`chmod o-w {}`", word(file))));
+        findings.push(Finding::careful("settings", message, format!("`chmod o-w {}`", word(&open))));
     }
     match loaded {
         Ok(settings) => {

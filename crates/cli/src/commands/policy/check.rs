@@ -15,9 +15,10 @@ pub(super) fn run(files: &[PathBuf], out: &mut Out) -> Result<Ending> {
     let mut reports = Vec::new();
     for file in files {
         let source = PolicySource::read(file)?;
-        if store::files::is_writable_by_all(file) {
-            let shown = visible(&source.name);
-            out.warn(format!("anyone on this machine can change `{shown}`; `chmod o-w {shown}`"));
+        if let Some(open) = store::files::writable_by_all(file) {
+            let (shown, open) = (visible(&source.name), open.display().to_string());
+            let open = visible(&open);
+            out.warn(format!("anyone on this machine can change `{shown}`; `chmod o-w {open}`"));
         }
         match Policy::load(&source.text, source.format) {
             Ok(policy) => {

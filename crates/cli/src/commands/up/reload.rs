@@ -153,9 +153,10 @@ fn read(path: &Path) -> (Result<Settings>, Vec<(PathBuf, FileStamp)>) {
 
 /// A user who can write one of these files controls the gate.
 fn warn_of_open_files(files: &[(PathBuf, FileStamp)]) {
-    for (path, _) in files.iter().filter(|(path, _)| files::is_writable_by_all(path)) {
-        let shown = path.display();
-        tracing::warn!("anyone on this machine can change `{shown}`; `chmod o-w {shown}`");
+    for (path, _) in files {
+        let Some(open) = files::writable_by_all(path) else { continue };
+        let (shown, open) = (path.display(), open.display());
+        tracing::warn!("anyone on this machine can change `{shown}`; `chmod o-w {open}`");
     }
 }
 
