@@ -97,6 +97,11 @@ pub fn secret_values(argv: &[String], sealed: &[usize]) -> Vec<(usize, String)> 
     words.flat_map(of_word).collect()
 }
 
+/// What is secret in a variable of a server, by its name or its value.
+pub fn secret_values_of_variable(name: &str, value: &str) -> Vec<String> {
+    values(None, &format!("{name}={value}"))
+}
+
 /// What is secret in an address: a password and keys in the path.
 pub fn secret_values_of_url(address: &str) -> Vec<String> {
     let Some((_, rest)) = address.split_once("://") else { return Vec::new() };
@@ -379,6 +384,19 @@ mod tests {
             ("server -p=[secret]", None),
         ] {
             assert_eq!(secret_argument(&words(line)), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_plain_variable_may_hold_a_secret() {
+        for (name, value, expected) in [
+            ("API_KEY", "abc", &["abc"][..]),
+            ("DATABASE_URL", "postgres://me:pw@db/x", &["me:pw", "pw"]),
+            ("ANY", "ghp_0123456789abcdef", &["ghp_0123456789abcdef"]),
+            ("API_KEY", "${KEY}", &[]),
+            ("LEVEL", "debug", &[]),
+        ] {
+            assert_eq!(secret_values_of_variable(name, value), expected, "{name}={value}");
         }
     }
 

@@ -3,30 +3,32 @@
 use std::sync::Arc;
 
 use store::registry::{Credential, EnvValue, argv_in_clear};
-use store::secret_words::{secret_values, secret_values_of_url};
+use store::secret_words::{secret_values, secret_values_of_url, secret_values_of_variable};
 use url::Url;
 
 use crate::upstream::Mask;
 
-/// Of a command: its secret variables, its sealed arguments, and arguments that look like secrets.
+/// Of a command: its secret variables, its sealed arguments, and plain variables and arguments that look like
+/// secrets.
 pub(super) fn of_child(
     env: &[(String, EnvValue)],
     argv: &[String],
     secret_args: &[(usize, Credential)],
 ) -> Option<Arc<Mask>> {
-    let variables = env.iter().filter_map(|(name, value)| match value {
-        EnvValue::Hidden(Credential::Held(secret)) => {
-            Some((name.as_str(), secret.expose().as_str()))
-        }
-        // Sealed values were unsealed before.
-        EnvValue::Hidden(Credential::Sealed(_)) | EnvValue::Plain(_) => None,
+    let variables = env.iter().flat_map(|(name, value)| {
+        let values = match value {
+            EnvValue::Hidden(Credential::Held(secret)) => vec![secret.expose().clone()],
+            // Sealed values were unsealed before.
+            EnvValue::Hidden(Credential::Sealed(_)) => Vec::new(),
+            EnvValue::Plain(value) => secret_values_of_variable(name, value),
+        };
+        values.into_iter().map(|value| (name.clone(), value))
     });
     let sealed: Vec<usize> = secret_args.iter().map(|(at, _)| *at).collect();
     let arguments = secret_values(&argv_in_clear(argv, secret_args), &sealed);
-    let arguments: Vec<(String, String)> =
-        arguments.into_iter().map(|(at, value)| (format!("argument {at}"), value)).collect();
-    let arguments = arguments.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    Mask::new(variables.chain(arguments))
+    let arguments = arguments.into_iter().map(|(at, value)| (format!("argument {at}"), value));
+    let secrets: Vec<(String, String)> = variables.chain(arguments).collect();
+    Mask::new(secrets.iter().map(|(name, value)| (name.as_str(), value.as_str())))
 }
 
 /// Of an HTTP server: the configured headers, and a sealed query, as a whole and value by value.
