@@ -8,7 +8,9 @@ function show(count) {
   document.title = document.title.replace(/^\(\d+\) /, '');
   if (count > 0) document.title = `(${count}) ${document.title}`;
   if (count > known && 'Notification' in window && Notification.permission === 'granted') {
-    new Notification('tollgate', { body: `${count} waiting for approval`, tag: 'tollgate-approvals' });
+    const words = count === 1 ? '1 call waits for your approval' : `${count} calls wait for your approval`;
+    const notice = new Notification('tollgate', { body: words, tag: 'tollgate-approvals', renotify: true });
+    notice.onclick = () => { focus(); location.assign('/approvals'); };
   }
   known = count;
 }
@@ -103,6 +105,20 @@ for (const code of document.querySelectorAll('[data-copy]')) {
   });
   code.closest('pre').after(button);
 }
+
+// Browsers ask for permission only after a click.
+const ask = document.querySelector('[data-notify]');
+function showPermission() {
+  if (!ask || !('Notification' in window)) return;
+  ask.querySelector('button').hidden = Notification.permission !== 'default';
+  const said = {
+    granted: 'This browser tells you about new calls while a page of the dashboard is open.',
+    denied: 'This browser does not allow it. Change that in its settings for this site.',
+  }[Notification.permission];
+  if (said) ask.querySelector('[data-said]').textContent = said;
+}
+ask?.querySelector('button').addEventListener('click', () => Notification.requestPermission().then(showPermission));
+showPermission();
 
 // j and k move through rows, Enter opens the first link of a row. Keys do nothing while typing.
 const rows = [...document.querySelectorAll('table.keys tbody tr')];

@@ -17,8 +17,8 @@ pub(crate) fn show(_app: &App, _visit: &Visit) -> Result<Response, Problem> {
 
 pub(crate) fn document() -> Value {
     let mut paths: Map<String, Value> = Map::new();
-    for route in ROUTES.iter().filter(|route| route.has_twin()) {
-        let methods = paths.entry(twin(route.path)).or_insert_with(|| json!({}));
+    for route in ROUTES {
+        let methods = paths.entry(address(route)).or_insert_with(|| json!({}));
         let method = route.method.as_str().to_ascii_lowercase();
         if let Some(methods) = methods.as_object_mut() {
             methods.insert(method, operation(route));
@@ -29,7 +29,7 @@ pub(crate) fn document() -> Value {
         "info": {
             "title": "tollgate dashboard",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "The JSON twin of every page. Forms need the field `csrf` of the session and an `Origin` header of this address.",
+            "description": "The JSON twin of every page, and its streams and files. Forms need the field `csrf` of the session and an `Origin` header of this address.",
         },
         "paths": paths,
         "components": {
@@ -51,9 +51,13 @@ pub(crate) fn document() -> Value {
     })
 }
 
-/// The address of the JSON twin.
-fn twin(path: &str) -> String {
-    if path == "/" { "/index.json".to_owned() } else { format!("{path}.json") }
+/// The address of the JSON twin, or of the stream or file.
+fn address(route: &Route) -> String {
+    match route.path {
+        path if !route.has_twin() => path.to_owned(),
+        "/" => "/index.json".to_owned(),
+        path => format!("{path}.json"),
+    }
 }
 
 fn operation(route: &Route) -> Value {
@@ -64,7 +68,7 @@ fn operation(route: &Route) -> Value {
             json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } })
         })
         .collect();
-    let queries = queries(route.path);
+    let queries = if route.method == Method::GET { queries(route.path) } else { Vec::new() };
     let parameters: Vec<Value> = parameters.into_iter().chain(queries).collect();
     let mut operation = json!({
         "operationId": operation_id(route),
@@ -90,6 +94,36 @@ fn operation(route: &Route) -> Value {
 /// The query parameters of pages that are chosen by their address.
 fn queries(path: &str) -> Vec<Value> {
     let names: &[(&str, &str)] = match path {
+        "/audit" => &[
+            ("grant", "Label of a grant"),
+            ("server", "Name of a server"),
+            ("tool", "Tool, URI, prompt or skill"),
+            ("decision", "Decision"),
+            ("text", "Text anywhere in the rows of an entry"),
+            ("since", "Time, in the owner's zone or with an offset"),
+            ("until", "Time before which the entries are"),
+            ("before", "Only entries before this number"),
+            ("after", "Only entries from this number on"),
+        ],
+        "/audit/export" => &[
+            ("format", "jsonl or csv"),
+            ("grant", "Label of a grant"),
+            ("server", "Name of a server"),
+            ("tool", "Tool, URI, prompt or skill"),
+            ("decision", "Decision"),
+            ("text", "Text anywhere in the rows of an entry"),
+            ("since", "Time, in the owner's zone or with an offset"),
+            ("until", "Time before which the entries are"),
+        ],
+        "/accounts/{service}/export" => {
+            &[("kind", "Kind of record"), ("format", "csv, jsonl or parquet")]
+        }
+        "/events" => &[("audit", "1: also say that the audit log grew")],
+        "/catalogue" => &[("words", "Words to search for"), ("risk", "Lowest risk")],
+        "/catalogue/{server}" | "/servers/{name}" | "/stack" => &[("page", "Page, from 1")],
+        "/policies/{name}" => {
+            &[("version", "An older version"), ("server", "The server whose tools are shown")]
+        }
         "/health/{metric}" => &[("span", "W, M, 3M, 6M, 1Y or All")],
         "/health/compare" => &[
             ("x", "A metric"),
@@ -108,12 +142,16 @@ fn queries(path: &str) -> Vec<Value> {
 }
 
 fn responses(route: &Route) -> Value {
-    let page = json!({ "application/json": { "schema": { "type": "object" } } });
+    let page = match route.path {
+        "/events" => json!({ "text/event-stream": { "schema": { "type": "string" } } }),
+        "/audit/export" | "/accounts/{service}/export" => json!({ "*/*": {} }),
+        _ => json!({ "application/json": { "schema": { "type": "object" } } }),
+    };
     let problem =
         json!({ "application/json": { "schema": { "$ref": "#/components/schemas/Problem" } } });
     let summary = |message: &str| json!({ "description": message, "content": problem });
     let mut responses = json!({
-        "200": { "description": "The page as JSON.", "content": page },
+        "200": { "description": "The page as JSON, the stream or the file.", "content": page },
         "401": summary("There is no session."),
         "404": summary("There is no such thing."),
     });
@@ -160,13 +198,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_route_with_a_twin_is_in_the_document_once() {
+    fn every_route_is_in_the_document_once() {
         let document = document();
         let paths = document["paths"].as_object().unwrap();
         let mut ids = Vec::new();
-        for route in ROUTES.iter().filter(|route| route.has_twin()) {
+        for route in ROUTES {
             let method = route.method.as_str().to_ascii_lowercase();
-            let operation = &paths[&twin(route.path)][&method];
+            let operation = &paths[&address(route)][&method];
             ids.push(operation["operationId"].as_str().unwrap().to_owned());
             let given: Vec<&str> = operation["parameters"]
                 .as_array()

@@ -1,6 +1,8 @@
 //! `cargo xtask bench pages`: how fast the dashboard answers with a million audit rows and 500 tools, and on a
 //! small home. Each page is fetched over a new connection, as a browser's first visit does.
 
+mod tail;
+
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -69,7 +71,8 @@ pub(crate) fn pages(root: &Path, args: &[String]) -> Result<()> {
     println!("| home | page | first byte | whole page | bytes |");
     println!("| --- | --- | --- | --- | --- |");
     measure(&build, "small", 0)?;
-    measure(&build, &format!("{rows} rows, {TOOLS} tools"), rows)
+    measure(&build, &format!("{rows} rows, {TOOLS} tools"), rows)?;
+    tail::compare(&build)
 }
 
 /// The programs that are measured, and what they are measured with.

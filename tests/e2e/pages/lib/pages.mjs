@@ -11,18 +11,19 @@ function valueOf(names, path, name) {
   return value;
 }
 
-/// Operations as `{ method, path }`, with names in braces and without `.json`.
+/// Operations as `{ method, path, isPage }`, with names in braces and without `.json`; streams and files are no pages.
 export async function operations(page) {
   const { paths } = await (await page.request.get('/openapi.json')).json();
   return Object.entries(paths).flatMap(([twin, methods]) => {
     const path = twin === '/index.json' ? '/' : twin.replace(/\.json$/, '');
-    return Object.keys(methods).map((method) => ({ method: method.toUpperCase(), path }));
+    const isPage = twin.endsWith('.json');
+    return Object.keys(methods).map((method) => ({ method: method.toUpperCase(), path, isPage }));
   });
 }
 
 /// The pages with their names filled in; those with a name whose value is undefined are left out.
 export async function everyPage(page, names) {
-  const pages = (await operations(page)).filter(({ method }) => method === 'GET');
+  const pages = (await operations(page)).filter(({ method, isPage }) => method === 'GET' && isPage);
   return pages.flatMap(({ path }) => {
     let isKnown = true;
     const filled = path.replace(/\{(\w+)\}/g, (_, name) => {
