@@ -84,7 +84,7 @@ impl CompressionArg {
 #[derive(Args)]
 pub(crate) struct SqlArgs {
     /// The query, such as 'select * from whoop_cycles'; - reads it from stdin
-    #[arg(value_name = "QUESTION", required_unless_present = "views")]
+    #[arg(value_name = "QUERY", required_unless_present = "views")]
     sql: Option<String>,
     /// List the views and their columns
     #[arg(long)]

@@ -119,7 +119,7 @@ pub(crate) struct RelatedMetrics {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "i32")]
     block_days: Option<i32>,
-    /// One look. Of twenty pairs without a relation, one has a p below 5 %.
+    /// A single test. Of twenty pairs without a relation, one has a p below 5 %.
     looks: usize,
     days_are_local: bool,
     note: &'static str,

@@ -46,7 +46,7 @@ pub enum LegacyError {
     #[error(transparent)]
     Accounts(#[from] AccountsError),
     #[error(
-        "the records in `{}` belong to a different person than the records here\nhint: `--home DIR` imports them into a separate home", .0.display()
+        "the records in `{}` belong to another person than the records here\nhint: `--home DIR` imports them into a separate home", .0.display()
     )]
     OtherPerson(PathBuf),
 }

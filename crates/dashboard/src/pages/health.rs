@@ -1,4 +1,4 @@
-//! The owner's health: today, one metric, sleep, training load, what goes with what. The views are computed by
+//! The owner's health: today, one metric, sleep, training load, correlations. The views are computed by
 //! `insights`; a page only shows them.
 
 use askama::Template;

@@ -1,4 +1,4 @@
-//! What goes with what: claims with their evidence, scatter plots of the pairs behind them, and what is unclear.
+//! Correlations: claims with their evidence, scatter plots of the pairs behind them, and what is unclear.
 
 use serde::Serialize;
 

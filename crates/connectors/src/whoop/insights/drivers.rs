@@ -1,4 +1,4 @@
-//! What goes with what: the survey of all looks, and one pair of metrics.
+//! Correlations: the survey of all pairs, and one pair of metrics.
 
 use insights::best_nights::BestNights;
 use insights::correlation::{Correlation, correlation};
@@ -77,7 +77,7 @@ pub(crate) struct Relation {
     y: MetricInfo,
     /// Without weekday means. HRV is the logarithm.
     relation: Finding<Correlation>,
-    /// One look. Of twenty pairs without a relation, one has a p below 5 %.
+    /// A single test. Of twenty pairs without a relation, one has a p below 5 %.
     looks: usize,
     note: &'static str,
 }
