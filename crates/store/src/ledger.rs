@@ -4,7 +4,9 @@
 //! checks `state` (`counters`, `sliding_window`, `approvals`), `core` and `journal` write the row
 //! that `row_writer` builds, `permit` is the result, and `flush` reports when it is on disk.
 //! `group_commit` lets several calls share one write; `maintenance` does background work. `reader`,
-//! `follow`, `export` and `verify` read the log without a lock.
+//! `follow`, `export` and `verify` read the log without a lock, from files or from Postgres
+//! (`source`). On Postgres the open end of the journal is `postgres_log` and the statements are in
+//! `postgres_table`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,11 +14,14 @@ use std::sync::Arc;
 use policy::Verdict;
 
 use crate::clock::{Clock, Now};
+use crate::postgres::Address;
 use admit::{Continuation, Judged, Request};
 use maintenance::Maintenance;
 use paths::LogPaths;
+use postgres_table::PostgresTable;
 use row_writer::Ruling;
 use shared::SharedLedger;
+use source::LogSource;
 use state::OpenCall;
 
 use approvals::Decided;
@@ -61,7 +66,10 @@ mod load;
 mod lock;
 mod maintenance;
 mod paths;
+mod pending_outcome;
 mod permit;
+mod postgres_log;
+mod postgres_table;
 mod reader;
 mod replay;
 mod retention;
@@ -72,6 +80,7 @@ mod seal;
 mod shared;
 mod sliding_window;
 mod snapshot;
+mod source;
 mod state;
 mod sync_mark;
 #[cfg(test)]
@@ -138,8 +147,22 @@ impl Ledger {
     /// Opens or creates the ledger in this folder. Torn rows after a power cut are truncated, and
     /// calls of dead processes are closed as unknown.
     pub fn open(folder: &Path, clock: Clock, options: Options) -> Result<Ledger, LedgerError> {
-        let paths = LogPaths::create(folder)?;
-        let shared = Arc::new(SharedLedger::open(paths, clock, options)?);
+        Ledger::on(LogSource::Files(LogPaths::create(folder)?), clock, options)
+    }
+
+    /// Opens the ledger on Postgres that several machines share, or creates it. Calls of replicas
+    /// that died are closed once they have been silent for ten seconds.
+    pub fn open_on_postgres(
+        address: &Address,
+        clock: Clock,
+        options: Options,
+    ) -> Result<Ledger, LedgerError> {
+        let table = PostgresTable::open(address)?;
+        Ledger::on(LogSource::Postgres(Arc::new(table)), clock, options)
+    }
+
+    fn on(source: LogSource, clock: Clock, options: Options) -> Result<Ledger, LedgerError> {
+        let shared = Arc::new(SharedLedger::open(source, clock, options)?);
         let maintenance = Maintenance::start(&shared)?;
         Ok(Ledger { shared, maintenance })
     }
@@ -154,7 +177,7 @@ impl Ledger {
         if let Some(words) = known.missed_in(&self.last_row()?) {
             return Ok(Some(words));
         }
-        Reader::open(self.shared.paths.folder())?.differs_from(known, "`gate.db` remembers")
+        self.shared.reader()?.differs_from(known, "`gate.db` remembers")
     }
 
     /// Takes every hold of the verdict or none, and writes the decision row.
@@ -315,7 +338,7 @@ impl Ledger {
     ) -> Result<bool, LedgerError> {
         let ours = self.last_row()?.ledger;
         let seq = known.filter(|row| row.ledger == ours).map_or(0, |row| row.seq);
-        Reader::open(self.shared.paths.folder())?.has_change(mark, seq)
+        self.shared.reader()?.has_change(mark, seq)
     }
 
     /// The changes of `gate.db` whose rows come after this one.
@@ -323,7 +346,7 @@ impl Ledger {
         if self.last_row()?.ledger != known.ledger {
             return Ok(Vec::new());
         }
-        Reader::open(self.shared.paths.folder())?.changes_after(known.seq)
+        self.shared.reader()?.changes_after(known.seq)
     }
 
     /// The owner's answer to a parked call.
@@ -359,7 +382,7 @@ impl Ledger {
 
     /// The log for reading.
     pub fn reader(&self) -> Result<Reader, LedgerError> {
-        Reader::open(self.shared.paths.folder())
+        self.shared.reader()
     }
 
     /// Pending approvals, and those that ended within the last hour, oldest first.
@@ -406,10 +429,10 @@ impl Ledger {
             let pending = locked.core.state.approvals.iter().filter(|approval| {
                 approval.status == ApprovalStatus::Pending && !approval.is_expired(locked.tick)
             });
-            let tail = &locked.core.journal.tail;
+            let cursor = locked.core.journal.cursor();
             Ok(LedgerStatus {
-                seq: tail.head.seq,
-                segment: tail.segment,
+                seq: cursor.head.seq,
+                segment: cursor.segment,
                 open_calls: locked.core.state.open.len(),
                 pending_approvals: pending.count(),
                 ahead_us: i64::try_from(locked.tick).unwrap_or(i64::MAX) - locked.now.wall_us,
@@ -426,8 +449,6 @@ impl Drop for Ledger {
 
 impl std::fmt::Debug for Ledger {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ledger")
-            .field("folder", &self.shared.paths.folder())
-            .finish_non_exhaustive()
+        f.debug_struct("Ledger").field("log", &self.shared.source.name()).finish_non_exhaustive()
     }
 }

@@ -18,6 +18,7 @@ pub mod ledger;
 pub mod locked_file;
 pub mod logins;
 mod open_lock;
+pub mod postgres;
 pub mod purge;
 pub mod random;
 pub mod records;

@@ -19,8 +19,12 @@ mod crash;
 mod history;
 #[path = "ledger/limits.rs"]
 mod limits;
+#[path = "support/postgres.rs"]
+mod postgres;
 #[path = "ledger/power.rs"]
 mod power;
+#[path = "ledger/replicas.rs"]
+mod replicas;
 #[path = "ledger/support.rs"]
 mod support;
 #[path = "ledger/tamper.rs"]

@@ -16,9 +16,23 @@ const PROGRAMS: &[(&str, &[&str])] =
 /// The browser of the dashboard's tests. Only they need it.
 const BROWSER: (&str, &[&str]) = ("chromium", &["chromium", "fonts-dejavu-core"]);
 
+/// The server that the tests of a shared store start. Debian keeps its programs out of the path.
+const POSTGRES: (&str, &[&str]) = ("/usr/lib/postgresql", &["postgresql"]);
+
 /// Installs those that are missing; quick when none is.
 pub(crate) fn ensure() -> Result<()> {
-    ensure_these(PROGRAMS)
+    ensure_these(PROGRAMS)?;
+    let (folder, packages) = POSTGRES;
+    if has_postgres(folder) {
+        return Ok(());
+    }
+    install(packages)?;
+    if has_postgres(folder) { Ok(()) } else { bail!("there is no Postgres server in `{folder}`") }
+}
+
+fn has_postgres(folder: &str) -> bool {
+    let versions = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    versions.into_iter().any(|version| version.path().join("bin/initdb").is_file())
 }
 
 /// Where the browser is. Installs it if it is missing.

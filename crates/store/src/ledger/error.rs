@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::postgres::StoreError;
+
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
     #[error("no space left for the audit log at `{}`\nhint: free some space (`df -h {}`); calls are admitted again at once", .0.display(), .0.display())]
@@ -21,6 +23,16 @@ pub enum LedgerError {
     Locked { path: PathBuf, waited_ms: u64 },
     #[error("the audit log at `{}` could not be flushed to disk: {words}\nhint: check the disk (`dmesg`); calls are admitted again after a flush that succeeds", .path.display())]
     NotFlushed { path: PathBuf, words: String },
+    #[error("the audit log on `{store}` cannot be used: {source}")]
+    Store { store: String, source: StoreError },
+    #[error(
+        "the audit log on `{store}` no longer has row {seq}, which was on disk\nhint: an older copy was put back, or a standby took over that did not have it; `tollgate audit verify` checks the rest, and restarting tollgate accepts it"
+    )]
+    RowsLost { store: String, seq: u64 },
+    #[error(
+        "the audit log on `{store}` is damaged at row {seq}: {why}\nhint: run `tollgate audit verify`; restore the database from a copy"
+    )]
+    DamagedRow { store: String, seq: u64, why: String },
     #[error("cannot {act} `{}`: {source}\nhint: `tollgate doctor` says what is wrong with the folder", .path.display())]
     Io { act: &'static str, path: PathBuf, source: io::Error },
 }
@@ -41,12 +53,13 @@ impl LedgerError {
 
     /// The same error, for another waiter of the same write.
     pub(crate) fn same(&self) -> LedgerError {
-        use LedgerError::{Full, Io, ReadOnly};
+        use LedgerError::{Full, Io, ReadOnly, Store};
         let again = |source: &io::Error| io::Error::new(source.kind(), source.to_string());
         match self {
             Full(path) => Full(path.clone()),
             ReadOnly { path, source } => ReadOnly { path: path.clone(), source: again(source) },
             Io { act, path, source } => Io { act, path: path.clone(), source: again(source) },
+            Store { store, source } => Store { store: store.clone(), source: source.clone() },
             other => Io {
                 act: "write",
                 path: PathBuf::from("the audit log"),

@@ -58,7 +58,7 @@ impl Reader {
 
     fn export_chain(&self, out: &mut dyn Write) -> Result<u64, LedgerError> {
         let mut count = 0;
-        for number in self.paths.segments()? {
+        for number in self.source.segments()? {
             let Some(bytes) = self.segment(number)? else {
                 // The rows before it were retired too; exporting them would leave a gap.
                 if count == 0 {
@@ -66,7 +66,7 @@ impl Reader {
                 }
                 return Err(LedgerError::Io {
                     act: "export",
-                    path: self.paths.segment(number),
+                    path: self.source.segment_name(number),
                     source: io::Error::other("rows were retired during the export; try again"),
                 });
             };

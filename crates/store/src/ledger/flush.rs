@@ -3,6 +3,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,7 +11,10 @@ use std::time::Duration;
 use platform::files::AtOffset as _;
 
 use super::error::LedgerError;
+use super::journal::{Head, LogStorage};
 use super::paths::LogPaths;
+use super::postgres_table::PostgresTable;
+use super::source::LogSource;
 use super::sync_mark::{Position, SyncMark};
 
 /// What the row of an admitted call survives before the call is sent.
@@ -37,16 +41,25 @@ pub(crate) struct Flush {
     /// Address of the file being flushed, to tell it from another with the same number.
     file_at: AtomicUsize,
     failed: AtomicBool,
-    paths: LogPaths,
+    /// Names the log in errors.
+    name: PathBuf,
     /// One flush at a time; waiters share the next one.
-    flushing: Mutex<SyncMark>,
+    flushing: Mutex<FlushTarget>,
     state: Mutex<FlushState>,
     wake_maintenance: Condvar,
     wake_flusher: Condvar,
 }
 
+/// What makes rows durable.
+#[derive(Debug)]
+enum FlushTarget {
+    Files { paths: LogPaths, mark: SyncMark },
+    Postgres(Arc<PostgresTable>),
+}
+
 struct FlushState {
-    file: Arc<File>,
+    /// The end of the journal that the next flush covers.
+    end: JournalEnd,
     segment: u32,
     waiters: Vec<(u64, WhenDurable)>,
     rotate: bool,
@@ -73,22 +86,32 @@ pub(crate) enum WakeReason {
 impl Flush {
     pub(crate) fn new(
         durability: Durability,
-        paths: &LogPaths,
-        file: Arc<File>,
-        at: Position,
+        source: &LogSource,
+        log: &LogStorage,
     ) -> Result<Flush, LedgerError> {
-        let oldest = paths.segments()?.first().copied().unwrap_or(at.segment);
-        let synced = SyncMark::read(paths).unwrap_or(Position { segment: oldest, offset: 0 });
+        let (end, at) = JournalEnd::of(log);
+        let oldest = source.segments()?.first().copied().unwrap_or(at.segment);
+        let unknown = match source {
+            LogSource::Files(_) => Position { segment: oldest, offset: 0 },
+            LogSource::Postgres(_) => Position { segment: at.segment, offset: 0 },
+        };
+        let synced = source.flushed().unwrap_or(unknown);
+        let target = match source {
+            LogSource::Files(paths) => {
+                FlushTarget::Files { paths: paths.clone(), mark: SyncMark::open(paths)? }
+            }
+            LogSource::Postgres(table) => FlushTarget::Postgres(Arc::clone(table)),
+        };
         Ok(Flush {
             durability,
             appended: AtomicU64::new(at.pack()),
             synced: AtomicU64::new(synced.pack()),
-            file_at: AtomicUsize::new(Arc::as_ptr(&file).addr()),
-            paths: paths.clone(),
+            file_at: AtomicUsize::new(end.file_at()),
+            name: source.name(),
             failed: AtomicBool::new(false),
-            flushing: Mutex::new(SyncMark::open(paths)?),
+            flushing: Mutex::new(target),
             state: Mutex::new(FlushState {
-                file,
+                end,
                 segment: at.segment,
                 waiters: Vec::new(),
                 rotate: false,
@@ -111,7 +134,11 @@ impl Flush {
     }
 
     /// The journal now ends here. Called under the ledger's own lock.
-    pub(crate) fn appended(&self, file: &Arc<File>, at: Position) {
+    pub(crate) fn appended(&self, log: &LogStorage) {
+        let (file, at) = match log {
+            LogStorage::Files(log) => (&log.tail.file, log.tail.position()),
+            LogStorage::Postgres(_) => return self.appended_to_table(log),
+        };
         let (before, file_at) = (self.appended.load(Ordering::Relaxed), Arc::as_ptr(file).addr());
         let is_same_file = self.file_at.load(Ordering::Relaxed) == file_at;
         if is_same_file && Position::unpack(before).segment == at.segment {
@@ -124,9 +151,22 @@ impl Flush {
             let beginning = Position { segment: at.segment, offset: 0 };
             self.synced.store(beginning.pack(), Ordering::Release);
         }
-        state.file = Arc::clone(file);
+        state.end = JournalEnd::File(Arc::clone(file));
         state.segment = at.segment;
         self.file_at.store(file_at, Ordering::Relaxed);
+        self.appended.store(at.pack(), Ordering::Release);
+    }
+
+    /// In a new epoch nothing is known to be on disk: rows may have been lost.
+    fn appended_to_table(&self, log: &LogStorage) {
+        let (end, at) = JournalEnd::of(log);
+        let mut state = self.state();
+        if state.segment != at.segment {
+            let beginning = Position { segment: at.segment, offset: 0 };
+            self.synced.store(beginning.pack(), Ordering::Release);
+        }
+        state.end = end;
+        state.segment = at.segment;
         self.appended.store(at.pack(), Ordering::Release);
     }
 
@@ -136,7 +176,10 @@ impl Flush {
             return None;
         }
         let state = self.state();
-        state.failure.as_ref().map(|words| LedgerError::not_flushed(self.paths.folder(), words))
+        // A server that restarted has to be read again before anything can be flushed.
+        let refuses = matches!(state.end, JournalEnd::File(_));
+        let failure = state.failure.as_ref().filter(|_| refuses);
+        failure.map(|words| LedgerError::not_flushed(&self.name, words))
     }
 
     pub(crate) fn has_failed(&self) -> bool {
@@ -153,6 +196,11 @@ impl Flush {
             return callback(Ok(()));
         }
         let mut state = self.state();
+        if state.is_of_older_epoch(at) {
+            drop(state);
+            let words = "the store was lost before it was known that the row is on disk";
+            return callback(Err(LedgerError::not_flushed(&self.name, words)));
+        }
         if self.is_synced(at) {
             drop(state);
             return callback(Ok(()));
@@ -170,47 +218,47 @@ impl Flush {
         self.durability != Durability::Power || self.is_synced(at)
     }
 
+    /// A position of an older epoch of Postgres is never known to be.
     pub(crate) fn is_synced(&self, at: Position) -> bool {
-        self.synced.load(Ordering::Acquire) >= at.pack()
+        let synced = Position::unpack(self.synced.load(Ordering::Acquire));
+        synced >= at && !(synced.segment != at.segment && self.state().is_of_older_epoch(at))
     }
 
     /// Flushes what is written so far and notifies the waiters.
     pub(crate) fn sync(&self) {
-        let mark = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
-        let (file, target, failed) = {
+        let flushing = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
+        let (end, target, failed) = {
             let state = self.state();
             let target = self.appended.load(Ordering::Acquire);
-            (Arc::clone(&state.file), Position::unpack(target), state.failure.is_some())
+            (state.end.clone(), Position::unpack(target), state.failure.is_some())
         };
-        let synced = Position::unpack(self.synced.load(Ordering::Acquire));
-        let flushed = self
-            .sync_older(synced, target, failed)
-            .and_then(|()| if failed { self.rewrite(synced, target) } else { Ok(()) })
-            .and_then(|()| self.sync_file(&file))
-            .and_then(|()| mark.advance(target));
-        drop(mark);
-        self.notify_waiters(target, &flushed.map_err(|e| e.to_string()));
+        let flushed = match (&*flushing, &end) {
+            (FlushTarget::Files { paths, mark }, JournalEnd::File(file)) => self
+                .sync_files(paths, file, target, failed)
+                .and_then(|()| mark.advance(target))
+                .map_err(|e| e.to_string()),
+            (FlushTarget::Postgres(table), JournalEnd::Row(head)) => {
+                table.flush(*head).map_err(|e| e.to_string())
+            }
+            _ => Err("the log is of another kind".to_owned()),
+        };
+        drop(flushing);
+        self.notify_waiters(target, &flushed);
     }
 
-    /// Segments that were closed since the last flush, and the names of their successors.
-    fn sync_older(&self, synced: Position, target: Position, failed: bool) -> io::Result<()> {
-        if synced.segment == target.segment {
-            return Ok(());
+    fn sync_files(
+        &self,
+        paths: &LogPaths,
+        file: &File,
+        target: Position,
+        failed: bool,
+    ) -> io::Result<()> {
+        let synced = Position::unpack(self.synced.load(Ordering::Acquire));
+        sync_older(paths, synced, target, failed)?;
+        if failed {
+            rewrite(paths, synced, target)?;
         }
-        for number in synced.segment..target.segment {
-            let file = match File::open(self.paths.segment(number)) {
-                Ok(file) => file,
-                // It was retired.
-                Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
-                Err(e) => return Err(e),
-            };
-            let offset = file.metadata()?.len();
-            if failed {
-                self.rewrite(synced, Position { segment: number, offset })?;
-            }
-            file.sync_data()?;
-        }
-        platform::files::sync_folder(self.paths.folder())
+        self.sync_file(file)
     }
 
     fn sync_file(&self, file: &File) -> io::Result<()> {
@@ -222,22 +270,11 @@ impl Flush {
         file.sync_data()
     }
 
-    /// After a failed flush the system may treat pages as clean that never reached the disk.
-    /// Writing the same bytes again marks them dirty again.
-    fn rewrite(&self, from: Position, to: Position) -> io::Result<()> {
-        let start = if from.segment == to.segment { from.offset } else { 0 };
-        let mut bytes = vec![0; usize::try_from(to.offset.saturating_sub(start)).unwrap_or(0)];
-        // Not opened for appending: such a file ignores the offset of a write.
-        let path = self.paths.segment(to.segment);
-        let file = OpenOptions::new().read(true).write(true).open(path)?;
-        file.read_exact_at(&mut bytes, start)?;
-        file.write_all_at(&bytes, start)
-    }
-
     fn notify_waiters(&self, target: Position, flushed: &Result<(), String>) {
         let done: Vec<(u64, WhenDurable)> = {
             let mut state = self.state();
             if flushed.is_ok() {
+                // Not if the epoch ended meanwhile: a newer position is stored already.
                 self.synced.fetch_max(target.pack(), Ordering::AcqRel);
             }
             state.failure = flushed.as_ref().err().cloned();
@@ -249,9 +286,8 @@ impl Flush {
             tracing::error!("the audit log could not be flushed: {words}");
         }
         for (_, callback) in done {
-            let result = flushed
-                .as_ref()
-                .map_err(|words| LedgerError::not_flushed(self.paths.folder(), words));
+            let result =
+                flushed.as_ref().map_err(|words| LedgerError::not_flushed(&self.name, words));
             callback(result.copied());
         }
     }
@@ -292,12 +328,88 @@ impl Flush {
     }
 
     #[cfg(test)]
-    pub(crate) fn flushed_file(&self) -> Arc<File> {
-        Arc::clone(&self.state().file)
+    pub(crate) fn flushed_file(&self) -> Option<Arc<File>> {
+        match &self.state().end {
+            JournalEnd::File(file) => Some(Arc::clone(file)),
+            JournalEnd::Row(_) => None,
+        }
     }
 
     #[cfg(test)]
     pub(crate) fn fail_next(&self) {
         self.state().fail_next = true;
     }
+}
+
+/// What the next flush has to cover.
+#[derive(Clone, Debug)]
+enum JournalEnd {
+    File(Arc<File>),
+    /// The last row in the table.
+    Row(Head),
+}
+
+impl JournalEnd {
+    fn of(log: &LogStorage) -> (JournalEnd, Position) {
+        match log {
+            LogStorage::Files(log) => {
+                (JournalEnd::File(Arc::clone(&log.tail.file)), log.tail.position())
+            }
+            LogStorage::Postgres(log) => {
+                let head = log.sent();
+                (JournalEnd::Row(head), log.position(head.seq))
+            }
+        }
+    }
+
+    fn file_at(&self) -> usize {
+        match self {
+            JournalEnd::File(file) => Arc::as_ptr(file).addr(),
+            JournalEnd::Row(_) => 0,
+        }
+    }
+}
+
+impl FlushState {
+    fn is_of_older_epoch(&self, at: Position) -> bool {
+        matches!(self.end, JournalEnd::Row(_)) && at.segment != self.segment
+    }
+}
+
+/// Segments that were closed since the last flush, and the names of their successors.
+fn sync_older(
+    paths: &LogPaths,
+    synced: Position,
+    target: Position,
+    failed: bool,
+) -> io::Result<()> {
+    if synced.segment == target.segment {
+        return Ok(());
+    }
+    for number in synced.segment..target.segment {
+        let file = match File::open(paths.segment(number)) {
+            Ok(file) => file,
+            // It was retired.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+            Err(e) => return Err(e),
+        };
+        let offset = file.metadata()?.len();
+        if failed {
+            rewrite(paths, synced, Position { segment: number, offset })?;
+        }
+        file.sync_data()?;
+    }
+    platform::files::sync_folder(paths.folder())
+}
+
+/// After a failed flush the system may treat pages as clean that never reached the disk.
+/// Writing the same bytes again marks them dirty again.
+fn rewrite(paths: &LogPaths, from: Position, to: Position) -> io::Result<()> {
+    let start = if from.segment == to.segment { from.offset } else { 0 };
+    let mut bytes = vec![0; usize::try_from(to.offset.saturating_sub(start)).unwrap_or(0)];
+    // Not opened for appending: such a file ignores the offset of a write.
+    let path = paths.segment(to.segment);
+    let file = OpenOptions::new().read(true).write(true).open(path)?;
+    file.read_exact_at(&mut bytes, start)?;
+    file.write_all_at(&bytes, start)
 }

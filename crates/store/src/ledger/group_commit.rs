@@ -68,10 +68,10 @@ impl SharedLedger {
     /// Takes both locks, unless the open group commit already holds them.
     fn begin_group(&self, core: &mut Core) -> Result<(Now, u64), LedgerError> {
         if core.group.is_some() {
-            let now = self.clock.now();
+            let now = core.now();
             return Ok((now, core.state.time.at(now)));
         }
-        core.lock.acquire()?;
+        core.acquire()?;
         // What precedes every row of a process is written first, separately.
         let begun = self.prepare(core).and_then(|(now, tick)| {
             core.writer(now, tick)?;
@@ -82,7 +82,7 @@ impl SharedLedger {
                 core.journal.begin();
                 core.group = Some(GroupCommit::default());
             }
-            Err(_) => core.lock.release(),
+            Err(_) => core.give_up(),
         }
         begun
     }
@@ -92,15 +92,16 @@ impl SharedLedger {
     pub(crate) fn commit_group(&self, core: &mut Core) -> (Result<(), LedgerError>, bool) {
         let Some(group) = core.group.take() else { return (Ok(()), false) };
         let ticket = self.take_queued(core);
-        let now = self.clock.now();
+        let now = core.now();
         let tick = core.state.time.at(now);
         let written = core.write_group(now, tick);
+        let released = core.release();
+        let written = written.and(released);
         if written.is_ok() {
             self.outcomes_written(ticket);
         }
-        core.lock.release();
         // Only the thread that takes the group commit out of the core decides its result.
-        let _ = group.result.set(written.as_ref().copied().map_err(LedgerError::same));
+        let _ = group.result.set(written.as_ref().map(|()| ()).map_err(LedgerError::same));
         (written, self.publish(core))
     }
 }
@@ -163,5 +164,5 @@ impl std::fmt::Debug for PendingPermit {
 }
 
 fn never_written(shared: &SharedLedger) -> LedgerError {
-    LedgerError::not_flushed(shared.paths.folder(), "the row was not written")
+    LedgerError::not_flushed(&shared.source.name(), "the row was not written")
 }

@@ -10,7 +10,9 @@ use platform::files::{FileId, NamedFile};
 
 use super::chain::{self, HASH_BYTES, Hash};
 use super::error::LedgerError;
+use super::lock::FileLock;
 use super::paths::{self, LogPaths};
+use super::postgres_log::PostgresLog;
 use super::sync_mark::Position;
 
 /// A buffer that grew for a state row is not kept at that size.
@@ -18,25 +20,52 @@ const BATCH_BYTES_KEPT: usize = 1 << 20;
 
 #[derive(Debug)]
 pub(crate) struct Journal {
-    pub(crate) paths: LogPaths,
-    pub(crate) tail: Tail,
+    pub(crate) log: LogStorage,
     batch: Batch,
 }
 
-/// The end of the journal as this process knows it.
+/// Where the rows are.
 #[derive(Debug)]
-pub(crate) struct Tail {
+pub(crate) enum LogStorage {
+    Files(FileLog),
+    Postgres(PostgresLog),
+}
+
+/// A folder of segment files, with the lock between the processes that share it.
+#[derive(Debug)]
+pub(crate) struct FileLog {
+    pub(crate) paths: LogPaths,
+    pub(crate) lock: FileLock,
+    pub(crate) tail: Tail,
+}
+
+/// How far this process knows the journal.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cursor {
     pub(crate) segment: u32,
-    pub(crate) file: Arc<File>,
-    pub(crate) path: PathBuf,
-    named: NamedFile,
-    /// Distinguishes the file from another one of its name.
-    pub(crate) id: FileId,
     /// End of the last row, where the next one begins.
     pub(crate) offset: u64,
     /// End of the state row.
     pub(crate) body_start: u64,
     pub(crate) head: Head,
+}
+
+impl Cursor {
+    /// The beginning of a segment that follows `head`.
+    pub(crate) fn before(segment: u32, head: Head) -> Cursor {
+        Cursor { segment, offset: 0, body_start: 0, head: Head { closed: false, ..head } }
+    }
+}
+
+/// The open segment file, which ends at the cursor.
+#[derive(Debug)]
+pub(crate) struct Tail {
+    pub(crate) cursor: Cursor,
+    pub(crate) file: Arc<File>,
+    pub(crate) path: PathBuf,
+    named: NamedFile,
+    /// Distinguishes the file from another one of its name.
+    pub(crate) id: FileId,
 }
 
 /// The last row of the chain.
@@ -77,19 +106,16 @@ impl Tail {
         let id = FileId::of(&file).map_err(LedgerError::io("look at", &path))?;
         let named = NamedFile::new(&path).map_err(LedgerError::io("open", &path))?;
         Ok(Tail {
-            segment,
+            cursor: Cursor::before(segment, Head::GENESIS),
             file: Arc::new(file),
             path,
             named,
             id,
-            offset: 0,
-            body_start: 0,
-            head: Head::GENESIS,
         })
     }
 
     pub(crate) fn position(&self) -> Position {
-        Position { segment: self.segment, offset: self.offset }
+        Position { segment: self.cursor.segment, offset: self.cursor.offset }
     }
 
     /// Whether the segment is still the file of that name, and its length. By name, because a file
@@ -105,11 +131,12 @@ impl Tail {
             return Err(self.replaced("another file has its name"));
         }
         let size = found.bytes;
-        match size.cmp(&self.offset) {
+        match size.cmp(&self.cursor.offset) {
             std::cmp::Ordering::Equal => Ok(TailCheck::Same),
             std::cmp::Ordering::Greater => Ok(TailCheck::Grown(size)),
             std::cmp::Ordering::Less => {
-                Err(self.replaced(&format!("it ends at byte {size} instead of {}", self.offset)))
+                Err(self
+                    .replaced(&format!("it ends at byte {size} instead of {}", self.cursor.offset)))
             }
         }
     }
@@ -120,15 +147,24 @@ impl Tail {
 }
 
 impl Journal {
-    pub(crate) fn new(paths: LogPaths, tail: Tail) -> Journal {
-        let head = tail.head;
-        Journal { paths, tail, batch: Batch { bytes: Vec::new(), head } }
+    pub(crate) fn new(log: LogStorage) -> Journal {
+        let head = log.cursor().head;
+        Journal { log, batch: Batch { bytes: Vec::new(), head } }
+    }
+
+    pub(crate) fn cursor(&self) -> &Cursor {
+        self.log.cursor()
+    }
+
+    /// The last row that is not in the batch.
+    pub(crate) fn head(&self) -> Head {
+        self.cursor().head
     }
 
     /// Drops unwritten rows and continues from the last row.
     pub(crate) fn begin(&mut self) {
         self.batch.bytes.clear();
-        self.batch.head = self.tail.head;
+        self.batch.head = self.head();
     }
 
     /// The number of the next row.
@@ -147,8 +183,14 @@ impl Journal {
 
     /// Where the journal ends once the batch is written.
     pub(crate) fn end(&self) -> Position {
-        let Position { segment, offset } = self.tail.position();
-        Position { segment, offset: offset + u64::try_from(self.batch.bytes.len()).unwrap_or(0) }
+        match &self.log {
+            LogStorage::Files(log) => {
+                let Position { segment, offset } = log.tail.position();
+                let batch = u64::try_from(self.batch.bytes.len()).unwrap_or(0);
+                Position { segment, offset: offset + batch }
+            }
+            LogStorage::Postgres(log) => log.position(self.batch.head.seq),
+        }
     }
 
     /// Adds a row to the batch; `write` writes its JSON.
@@ -157,17 +199,21 @@ impl Journal {
         self.batch.head.seq
     }
 
-    /// Writes the batch with one write. Either all of it is in the file or none.
+    /// Writes the batch with one write. Either all of it is in the log or none. On Postgres it is
+    /// in the log when the lock was released.
     pub(crate) fn commit(&mut self) -> Result<(), LedgerError> {
-        let written = write_once(&self.tail.file, &self.batch.bytes);
-        if let Err(e) = written {
-            // A partial row must not stay; if it cannot be truncated now, the next writer does it.
-            let _ = self.tail.file.set_len(self.tail.offset);
+        let Batch { bytes, head } = &mut self.batch;
+        let written = match &mut self.log {
+            LogStorage::Files(log) => log.tail.write(bytes, *head),
+            LogStorage::Postgres(log) => {
+                log.add(bytes, *head);
+                Ok(())
+            }
+        };
+        if written.is_err() {
             self.begin();
-            return Err(LedgerError::io("write", &self.tail.path)(e));
+            return written;
         }
-        self.tail.offset += u64::try_from(self.batch.bytes.len()).unwrap_or(0);
-        self.tail.head = self.batch.head;
         self.batch.bytes.clear();
         self.batch.bytes.shrink_to(BATCH_BYTES_KEPT);
         Ok(())
@@ -192,8 +238,35 @@ impl Journal {
         number: u32,
         write: impl FnOnce(&mut Vec<u8>),
     ) -> Result<(), LedgerError> {
-        self.tail = make_segment(&self.paths, number, self.tail.head, write)?;
+        let head = self.head();
+        match &mut self.log {
+            LogStorage::Files(log) => log.tail = make_segment(&log.paths, number, head, write)?,
+            LogStorage::Postgres(log) => log.open_segment(number, write),
+        }
         self.begin();
+        Ok(())
+    }
+}
+
+impl LogStorage {
+    fn cursor(&self) -> &Cursor {
+        match self {
+            LogStorage::Files(log) => &log.tail.cursor,
+            LogStorage::Postgres(log) => log.cursor(),
+        }
+    }
+}
+
+impl Tail {
+    /// Appends these rows, the last of which is `head`, with one write.
+    fn write(&mut self, rows: &[u8], head: Head) -> Result<(), LedgerError> {
+        if let Err(e) = write_once(&self.file, rows) {
+            // A partial row must not stay; if it cannot be truncated now, the next writer does it.
+            let _ = self.file.set_len(self.cursor.offset);
+            return Err(LedgerError::io("write", &self.path)(e));
+        }
+        self.cursor.offset += u64::try_from(rows.len()).unwrap_or(0);
+        self.cursor.head = head;
         Ok(())
     }
 }
@@ -214,13 +287,13 @@ pub(crate) fn make_segment(
     let path = paths.segment(number);
     fs::rename(&tmp, &path).map_err(LedgerError::io("name", &path))?;
     let mut tail = Tail::open(paths, number)?;
-    tail.head = head;
-    tail.offset = u64::try_from(bytes.len()).unwrap_or(0);
-    tail.body_start = tail.offset;
+    let length = u64::try_from(bytes.len()).unwrap_or(0);
+    tail.cursor = Cursor { segment: number, offset: length, body_start: length, head };
     Ok(tail)
 }
 
-fn add_row(bytes: &mut Vec<u8>, head: &mut Head, write: impl FnOnce(&mut Vec<u8>)) {
+/// Adds a line: hash, space, JSON, newline.
+pub(super) fn add_row(bytes: &mut Vec<u8>, head: &mut Head, write: impl FnOnce(&mut Vec<u8>)) {
     let start = bytes.len();
     bytes.extend_from_slice(&chain::GENESIS);
     bytes.push(b' ');

@@ -9,7 +9,7 @@ use platform::files::{AtOffset as _, FileId};
 
 use super::chain::{self, Hash, Line};
 use super::error::LedgerError;
-use super::journal::{Head, Tail, TailCheck};
+use super::journal::{Cursor, Head, Tail, TailCheck};
 use super::paths::{self, LogPaths};
 use super::row::{AuditRow, BadLine, RowKind};
 use super::state::LedgerState;
@@ -51,7 +51,7 @@ pub(crate) struct Loaded {
 }
 
 #[derive(Debug)]
-enum Stop {
+pub(super) enum Stop {
     End,
     /// The last bytes are not a complete line.
     Torn,
@@ -110,7 +110,7 @@ impl Load<'_> {
     fn segments(&mut self, first: u32) -> Result<Option<Tail>, LedgerError> {
         let mut tail: Option<Tail> = None;
         for number in first..=self.last {
-            let head = tail.as_ref().map(|tail| tail.head);
+            let head = tail.as_ref().map(|tail| tail.cursor.head);
             let Some(mut next) = self.open(number)? else {
                 return self.broken(tail, number, "it is missing");
             };
@@ -118,9 +118,9 @@ impl Load<'_> {
             let Some(head) = head.or_else(|| before(&bytes)) else {
                 return self.broken(tail, number, "its first row is invalid");
             };
-            next.head = Head { closed: false, ..head };
+            next.cursor.head = Head { closed: false, ..head };
             let stop = self.fold(&bytes, &mut next);
-            if next.body_start == 0 {
+            if next.cursor.body_start == 0 {
                 return self.broken(
                     tail,
                     number,
@@ -129,7 +129,7 @@ impl Load<'_> {
             }
             let more = number < self.last;
             match stop {
-                Stop::End if next.head.closed || !more => tail = Some(next),
+                Stop::End if next.cursor.head.closed || !more => tail = Some(next),
                 stop => return self.broken_in(next, &bytes, &stop),
             }
             self.check_flushed(tail.as_ref())?;
@@ -148,7 +148,7 @@ impl Load<'_> {
     fn fold(&mut self, bytes: &[u8], tail: &mut Tail) -> Stop {
         let known = self.known;
         let mut known_found = self.known_found;
-        let stop = fold(bytes, tail, &mut self.state, |head| {
+        let stop = fold(bytes, &mut tail.cursor, &mut self.state, |head| {
             known_found |=
                 known.is_some_and(|known| known.seq == head.seq && known.hash == head.hash);
         });
@@ -160,8 +160,14 @@ impl Load<'_> {
     fn check_flushed(&self, tail: Option<&Tail>) -> Result<(), LedgerError> {
         let Some(tail) = tail else { return Ok(()) };
         match self.mark {
-            Some(mark) if mark.segment == tail.segment && tail.offset < mark.offset => {
-                Err(self.damaged(tail.segment, tail.offset, "rows that were flushed are missing"))
+            Some(mark)
+                if mark.segment == tail.cursor.segment && tail.cursor.offset < mark.offset =>
+            {
+                Err(self.damaged(
+                    tail.cursor.segment,
+                    tail.cursor.offset,
+                    "rows that were flushed are missing",
+                ))
             }
             _ => Ok(()),
         }
@@ -191,28 +197,28 @@ impl Load<'_> {
         bytes: &[u8],
         stop: &Stop,
     ) -> Result<Option<Tail>, LedgerError> {
-        let start = usize::try_from(tail.offset).unwrap_or(usize::MAX);
+        let start = usize::try_from(tail.cursor.offset).unwrap_or(usize::MAX);
         let rest = bytes.get(start..).unwrap_or_default();
         let at = tail.position();
         if self.mark.is_some_and(|mark| at < mark) {
-            return Err(self.damaged(tail.segment, tail.offset, describe(stop)));
+            return Err(self.damaged(tail.cursor.segment, tail.cursor.offset, describe(stop)));
         }
         if self.repair == Repair::Torn {
-            if tail.segment < self.last {
-                return Err(self.damaged(tail.segment, tail.offset, describe(stop)));
+            if tail.cursor.segment < self.last {
+                return Err(self.damaged(tail.cursor.segment, tail.cursor.offset, describe(stop)));
             }
             let is_torn = matches!(stop, Stop::Torn) && chain::is_beginning_of_a_line(rest);
             if !is_torn {
                 return Err(LedgerError::SqliteCopy {
                     path: tail.path.clone(),
-                    offset: tail.offset,
+                    offset: tail.cursor.offset,
                 });
             }
             if self.may_be_restoring(&tail) {
-                return Err(self.damaged(tail.segment, tail.offset, describe(stop)));
+                return Err(self.damaged(tail.cursor.segment, tail.cursor.offset, describe(stop)));
             }
         }
-        self.set_aside(tail.segment + 1)?;
+        self.set_aside(tail.cursor.segment + 1)?;
         if !rest.is_empty() {
             self.truncated.push(truncate_tail(self.paths, &tail, rest)?);
         }
@@ -223,7 +229,7 @@ impl Load<'_> {
     /// our last row is not in it yet. Truncating it would lose rows for good.
     fn may_be_restoring(&self, tail: &Tail) -> bool {
         self.known.is_some_and(|known| {
-            !self.known_found || (known.segment == tail.segment && known.file != tail.id)
+            !self.known_found || (known.segment == tail.cursor.segment && known.file != tail.id)
         })
     }
 
@@ -256,7 +262,7 @@ impl Load<'_> {
 }
 
 /// The head that the first row of a segment claims to follow.
-fn before(bytes: &[u8]) -> Option<Head> {
+pub(super) fn before(bytes: &[u8]) -> Option<Head> {
     let first = bytes.split(|b| *b == b'\n').next()?;
     let row = AuditRow::read(Line::split(first)?.json).ok()?;
     let hash = chain::parse_hash(&row.previous)?;
@@ -270,7 +276,7 @@ fn before(bytes: &[u8]) -> Option<Head> {
 /// Folds complete lines into the state, as far as they are valid.
 fn fold(
     bytes: &[u8],
-    tail: &mut Tail,
+    cursor: &mut Cursor,
     state: &mut LedgerState,
     mut saw: impl FnMut(&Head),
 ) -> Stop {
@@ -281,30 +287,35 @@ fn fold(
         }
         let Some(end) = rest.iter().position(|b| *b == b'\n') else { return Stop::Torn };
         let (line, after) = rest.split_at(end);
-        if let Err(bad) = fold_line(line, tail, state) {
+        if let Err(bad) = fold_line(line, cursor, state) {
             return Stop::Bad(bad);
         }
-        tail.offset += u64::try_from(end + 1).unwrap_or(0);
-        if tail.body_start == 0 {
-            tail.body_start = tail.offset;
-        }
-        saw(&tail.head);
+        saw(&cursor.head);
         rest = after.get(1..).unwrap_or_default();
     }
 }
 
-fn fold_line(line: &[u8], tail: &mut Tail, state: &mut LedgerState) -> Result<(), BadLine> {
+/// Folds one line, without its newline.
+pub(super) fn fold_line(
+    line: &[u8],
+    cursor: &mut Cursor,
+    state: &mut LedgerState,
+) -> Result<(), BadLine> {
     let wrong = |words: &str| Err(BadLine::Unreadable(words.to_owned()));
-    if tail.head.closed {
+    if cursor.head.closed {
         return wrong("it comes after the row that closed its segment");
     }
-    let (mut row, hash) = AuditRow::next(line, tail.head.seq, &tail.head.hash)?;
-    let opens = tail.body_start == 0;
-    if opens != (row.kind == RowKind::State) || (opens && row.segment != tail.segment) {
+    let (mut row, hash) = AuditRow::next(line, cursor.head.seq, &cursor.head.hash)?;
+    let opens = cursor.body_start == 0;
+    if opens != (row.kind == RowKind::State) || (opens && row.segment != cursor.segment) {
         return wrong("it does not belong at this position of its segment");
     }
     state.apply(&mut row, &hash)?;
-    tail.head = Head { seq: row.seq, hash, closed: row.kind == RowKind::Checkpoint };
+    cursor.head = Head { seq: row.seq, hash, closed: row.kind == RowKind::Checkpoint };
+    cursor.offset += u64::try_from(line.len() + 1).unwrap_or(0);
+    if cursor.body_start == 0 {
+        cursor.body_start = cursor.offset;
+    }
     Ok(())
 }
 
@@ -318,9 +329,11 @@ pub(crate) fn catch_up(
     loop {
         match tail.check()? {
             TailCheck::Grown(size) => truncated = read_new(paths, tail, state, size)?,
-            TailCheck::Same if tail.head.closed && paths.segment(tail.segment + 1).exists() => {
-                let mut next = Tail::open(paths, tail.segment + 1)?;
-                next.head = Head { closed: false, ..tail.head };
+            TailCheck::Same
+                if tail.cursor.head.closed && paths.segment(tail.cursor.segment + 1).exists() =>
+            {
+                let mut next = Tail::open(paths, tail.cursor.segment + 1)?;
+                next.cursor = Cursor::before(next.cursor.segment, tail.cursor.head);
                 *tail = next;
             }
             TailCheck::Same => return Ok(truncated),
@@ -335,23 +348,24 @@ fn read_new(
     size: u64,
 ) -> Result<Option<TruncatedTail>, LedgerError> {
     let mut chunk_bytes = CHUNK_BYTES;
-    while tail.offset < size {
-        let length = (size - tail.offset).min(chunk_bytes);
+    while tail.cursor.offset < size {
+        let length = (size - tail.cursor.offset).min(chunk_bytes);
         let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
-        let read = tail.file.read_exact_at(&mut bytes, tail.offset);
+        let read = tail.file.read_exact_at(&mut bytes, tail.cursor.offset);
         read.map_err(LedgerError::io("read", &tail.path))?;
-        let before = tail.offset;
-        match fold(&bytes, tail, state, |_| {}) {
+        let before = tail.cursor.offset;
+        match fold(&bytes, &mut tail.cursor, state, |_| {}) {
             Stop::End => {}
             Stop::Torn if before + length < size => {
                 // A row longer than the chunk: read a larger one.
-                chunk_bytes = if tail.offset == before { chunk_bytes * 2 } else { CHUNK_BYTES };
+                chunk_bytes =
+                    if tail.cursor.offset == before { chunk_bytes * 2 } else { CHUNK_BYTES };
             }
             Stop::Torn => return torn_end(paths, tail, &bytes, before).map(Some),
             Stop::Bad(_) => {
                 return Err(LedgerError::SqliteCopy {
                     path: tail.path.clone(),
-                    offset: tail.offset,
+                    offset: tail.cursor.offset,
                 });
             }
         }
@@ -366,23 +380,26 @@ fn torn_end(
     bytes: &[u8],
     before: u64,
 ) -> Result<TruncatedTail, LedgerError> {
-    let start = usize::try_from(tail.offset - before).unwrap_or(usize::MAX);
+    let start = usize::try_from(tail.cursor.offset - before).unwrap_or(usize::MAX);
     let rest = bytes.get(start..).unwrap_or_default();
     if !chain::is_beginning_of_a_line(rest) {
-        return Err(LedgerError::SqliteCopy { path: tail.path.clone(), offset: tail.offset });
+        return Err(LedgerError::SqliteCopy {
+            path: tail.path.clone(),
+            offset: tail.cursor.offset,
+        });
     }
     truncate_tail(paths, tail, rest)
 }
 
 /// Saves the bytes in a separate file, then truncates them.
 fn truncate_tail(paths: &LogPaths, tail: &Tail, rest: &[u8]) -> Result<TruncatedTail, LedgerError> {
-    let kept = paths.torn(tail.segment, tail.offset);
+    let kept = paths.torn(tail.cursor.segment, tail.cursor.offset);
     let written = paths::create_replacing(&kept).and_then(|mut file| {
         file.write_all(rest)?;
         file.sync_all()
     });
     written.map_err(LedgerError::io("write", &kept))?;
-    let truncated = tail.file.set_len(tail.offset).and_then(|()| tail.file.sync_data());
+    let truncated = tail.file.set_len(tail.cursor.offset).and_then(|()| tail.file.sync_data());
     truncated.map_err(LedgerError::io("truncate", &tail.path))?;
     let name = name_of(&kept);
     tracing::warn!("truncated {} broken bytes of the audit log; kept in `{name}`", rest.len());
@@ -393,7 +410,7 @@ fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-fn describe(stop: &Stop) -> &'static str {
+pub(super) fn describe(stop: &Stop) -> &'static str {
     match stop {
         Stop::End => "its last rows are missing",
         Stop::Torn => "its last row is incomplete",

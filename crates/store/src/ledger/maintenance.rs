@@ -102,7 +102,7 @@ struct Unsealed {
 
 impl Unsealed {
     fn see(&mut self, locked: &LockedLedger<'_>) {
-        if self.row.is_none() && locked.core.journal.tail.head.seq > self.sealed_seq {
+        if self.row.is_none() && locked.core.journal.head().seq > self.sealed_seq {
             self.row = Some((locked.head(), locked.position()));
         }
     }
@@ -129,8 +129,9 @@ fn run_periodic(
         }
         *pending = locked.core.state.approvals.any_pending(locked.tick);
         // The log may have moved to another folder and be the same files.
-        locked.core.needs_reload |= !locked.core.lock.is_current();
+        locked.core.needs_reload |= locked.core.is_moved();
         if intervals.is_multiple_of(SWEEP_INTERVALS) {
+            locked.core.renew_writers(locked.now);
             locked.core.close_calls_of_dead_writers(locked.now, locked.tick)?;
             locked.core.state.forget_expired(locked.tick);
         }

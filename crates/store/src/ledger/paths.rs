@@ -155,7 +155,7 @@ impl SegmentHead {
     }
 
     /// A state row begins with these fields in this order; see `docs/reference/audit-format.md`.
-    fn parse(bytes: &[u8]) -> Option<SegmentHead> {
+    pub(crate) fn parse(bytes: &[u8]) -> Option<SegmentHead> {
         let json = bytes.get(HASH_BYTES + 1..)?.utf8_chunks().next()?.valid();
         let rest = json.strip_prefix(r#"{"kind":"state","seq":"#)?;
         let (seq, rest) = rest.split_once(r#","time":""#)?;

@@ -74,7 +74,7 @@ impl Permit {
         }));
         receiver.recv().unwrap_or_else(|_| {
             Err(LedgerError::not_flushed(
-                self.shared.paths.folder(),
+                &self.shared.source.name(),
                 "the flush thread has stopped",
             ))
         })
@@ -92,7 +92,7 @@ impl Permit {
         self.ended = true;
         let end =
             End { of: self.seq, outcome: *outcome, released: false, words: "", continues: "" };
-        let ticket = self.shared.queue_end(&end);
+        let ticket = self.shared.queue_end(&end, self.at);
         Settled { shared: Arc::clone(&self.shared), ticket }
     }
 
@@ -125,7 +125,8 @@ impl Permit {
         continues: &str,
     ) -> Result<(), LedgerError> {
         self.ended = true;
-        self.shared.end(&End { of: self.seq, outcome, released, words, continues })
+        let end = End { of: self.seq, outcome, released, words, continues };
+        self.shared.end(&end, self.at)
     }
 }
 

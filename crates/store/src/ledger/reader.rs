@@ -2,25 +2,27 @@
 //! change, and a row that is being written is not visible yet.
 
 use std::collections::HashMap;
-use std::fs;
-use std::io::{self, BufRead, Read, Seek, SeekFrom};
 use std::path::Path;
+use std::sync::Arc;
 
 use super::chain::{HASH_BYTES, Hash, Line};
 use super::entry::Entry;
 use super::error::LedgerError;
 use super::filter::{Filter, SearchedText};
 use super::paths::{LogPaths, SegmentHead};
+use super::postgres_table::PostgresTable;
 use super::row::{AuditRow, RowKind};
+use super::source::LogSource;
 use super::timestamp;
 use crate::files;
+use crate::postgres::Address;
 
 /// No call is held for a human longer than this, so its resolution is not searched for later.
 const HELD_US_MAX: u64 = 60 * 60 * 1_000_000;
 
 #[derive(Clone, Debug)]
 pub struct Reader {
-    pub(crate) paths: LogPaths,
+    pub(crate) source: LogSource,
 }
 
 /// A row that says what was changed in `gate.db`.
@@ -37,46 +39,31 @@ pub(crate) struct Change {
 impl Reader {
     /// Reads an existing ledger in this folder.
     pub fn open(folder: &Path) -> Result<Reader, LedgerError> {
-        let reader = Reader { paths: LogPaths::existing(folder) };
         // The folder may be read without opening its home.
         files::refuse_special(folder).map_err(LedgerError::io("read", folder))?;
-        if reader.paths.segments()?.is_empty() {
-            return Err(LedgerError::Gone(reader.paths.segment(1)));
-        }
-        Ok(reader)
+        Reader::of(LogSource::Files(LogPaths::existing(folder)))
     }
 
-    /// Changes with every row: the number of the last file and its length. Costs two system calls.
+    /// Reads an existing ledger on Postgres.
+    pub fn open_on_postgres(address: &Address) -> Result<Reader, LedgerError> {
+        Reader::of(LogSource::Postgres(Arc::new(PostgresTable::open(address)?)))
+    }
+
+    pub(crate) fn of(source: LogSource) -> Result<Reader, LedgerError> {
+        if source.segments()?.is_empty() {
+            return Err(LedgerError::Gone(source.segment_name(1)));
+        }
+        Ok(Reader { source })
+    }
+
+    /// Changes with every row. Costs two system calls, or one question to the store.
     pub fn end(&self) -> Result<(u32, u64), LedgerError> {
-        let last = self.paths.segments()?.last().copied().unwrap_or_default();
-        let path = self.paths.segment(last);
-        let found = std::fs::metadata(&path).map_err(LedgerError::io("read", &path))?;
-        Ok((last, found.len()))
+        self.source.end()
     }
 
     /// The number of the newest row. Reads only the end of the last segment.
     pub fn newest_seq(&self) -> Result<u64, LedgerError> {
-        const END_BYTES: u64 = 64 << 10;
-        let last = self.paths.segments()?.last().copied().unwrap_or_default();
-        let path = self.paths.segment(last);
-        let read = || -> io::Result<Vec<u8>> {
-            let mut file = fs::File::open(&path)?;
-            let length = file.metadata()?.len();
-            file.seek(SeekFrom::Start(length.saturating_sub(END_BYTES)))?;
-            let mut bytes = Vec::new();
-            file.read_to_end(&mut bytes)?;
-            Ok(bytes)
-        };
-        let bytes = read().map_err(LedgerError::io("read", &path))?;
-        // A line that is being written is no row yet; one that begins before the bytes is a state row.
-        let end = memchr::memrchr(b'\n', &bytes).unwrap_or_default();
-        let complete = bytes.get(..end).unwrap_or_default();
-        let line = memchr::memrchr(b'\n', complete).and_then(|start| complete.get(start + 1..));
-        let row = line.and_then(Line::split).and_then(|line| AuditRow::read(line.json).ok());
-        if let Some(row) = row {
-            return Ok(row.seq);
-        }
-        Ok(self.head(last)?.map_or(0, |head| head.seq))
+        self.source.newest_seq()
     }
 
     pub fn oldest_first(&self, filter: &Filter) -> Result<Entries, LedgerError> {
@@ -98,7 +85,7 @@ impl Reader {
     pub(crate) fn has_change(&self, mark: &str, seq: u64) -> Result<bool, LedgerError> {
         let from = Filter { seq_min: Some(seq), ..Filter::default() };
         let wanted = format!("\"change\":\"{mark}\"");
-        for number in self.within(self.paths.segments()?, &from)?.into_iter().rev() {
+        for number in self.within(self.source.segments()?, &from)?.into_iter().rev() {
             let bytes = self.segment(number)?.unwrap_or_default();
             if String::from_utf8_lossy(&bytes).contains(&wanted) {
                 return Ok(true);
@@ -112,7 +99,7 @@ impl Reader {
         let from = Filter { seq_min: Some(seq.saturating_add(1)), ..Filter::default() };
         // No text of a row has bare quotes.
         let find = memchr::memmem::Finder::new(b",\"change\":\"");
-        let mut segments = self.within(self.paths.segments()?, &from)?;
+        let mut segments = self.within(self.source.segments()?, &from)?;
         segments.sort_unstable();
         let mut found = Vec::new();
         for number in segments {
@@ -135,7 +122,7 @@ impl Reader {
         // Every row has these fields in this order, and no text of a row has unescaped quotes.
         let wanted = format!("\"seq\":{seq},\"time\":\"");
         let find = memchr::memmem::Finder::new(wanted.as_bytes());
-        for number in self.within(self.paths.segments()?, &only)? {
+        for number in self.within(self.source.segments()?, &only)? {
             let bytes = self.segment(number)?.unwrap_or_default();
             let Some(at) = find.find(&bytes) else { continue };
             let before = bytes.get(..at).unwrap_or_default();
@@ -147,7 +134,7 @@ impl Reader {
     }
 
     fn entries(&self, filter: &Filter, direction: Direction) -> Result<Entries, LedgerError> {
-        let mut todo = self.within(self.paths.segments()?, filter)?;
+        let mut todo = self.within(self.source.segments()?, filter)?;
         if direction == Direction::Forwards {
             todo.reverse();
         }
@@ -210,12 +197,7 @@ impl Reader {
 
     /// The bytes of a segment; none if it was retired since.
     pub(crate) fn segment(&self, number: u32) -> Result<Option<Vec<u8>>, LedgerError> {
-        let path = self.paths.segment(number);
-        match fs::read(&path) {
-            Ok(bytes) => Ok(Some(bytes)),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(LedgerError::io("read", &path)(e)),
-        }
+        self.source.segment(number)
     }
 
     /// The entries that begin in a segment, joined with their later rows.
@@ -239,7 +221,7 @@ impl Reader {
     ) -> Result<AuditRow<'a>, LedgerError> {
         let row = Line::split(line).and_then(|line| AuditRow::read(line.json).ok());
         row.ok_or_else(|| LedgerError::Damaged {
-            path: self.paths.segment(number),
+            path: self.source.segment_name(number),
             offset,
             why: "a line is not an audit row".to_owned(),
         })
@@ -267,22 +249,13 @@ impl Reader {
     }
 
     fn head(&self, number: u32) -> Result<Option<SegmentHead>, LedgerError> {
-        let path = self.paths.segment(number);
-        match SegmentHead::read(&path) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-            head => head.map_err(LedgerError::io("read", &path)),
-        }
+        self.source.head(number)
     }
 
     /// Whether all unfinished calls are still open when the segment after this one begins.
     fn are_open_after(&self, number: u32, found: &EntryCollector) -> Result<bool, LedgerError> {
-        let path = self.paths.segment(number + 1);
-        let Ok(file) = fs::File::open(&path) else { return Ok(false) };
-        let mut first = Vec::new();
-        let read = io::BufReader::new(file).read_until(b'\n', &mut first);
-        read.map_err(LedgerError::io("read", &path))?;
-        let line = first.strip_suffix(b"\n").unwrap_or(&first);
-        let row = self.row(number + 1, 0, line)?;
+        let Some(line) = self.source.first_line(number + 1)? else { return Ok(false) };
+        let row = self.row(number + 1, 0, &line)?;
         let open = row.state.as_ref().map(|state| state.open_calls()).unwrap_or_default();
         Ok(found.unfinished.keys().all(|seq| open.contains(seq)))
     }

@@ -1,12 +1,11 @@
 //! Retires the oldest rows, by age and by size, in whole segments. First a row records which rows
 //! leave and how they ended, so that the rest can still be verified.
 
-use std::fs;
-
 use super::error::LedgerError;
-use super::paths::{LogPaths, SegmentHead};
+use super::paths::SegmentHead;
 use super::row_writer::{self, Archive};
 use super::shared::{LockedLedger, SharedLedger};
+use super::source::LogSource;
 use super::state::Archived;
 use super::timestamp;
 
@@ -30,7 +29,7 @@ impl SharedLedger {
             return Ok(());
         }
         self.remove_retired()?;
-        if self.with_lock(|locked| locked.archive(&self.options.retention))? {
+        if self.with_lock(|locked| locked.archive(&self.source, &self.options.retention))? {
             self.remove_retired()?;
         }
         Ok(())
@@ -45,22 +44,16 @@ impl SharedLedger {
         // A failed flush makes this fail.
         self.with_lock(|locked| {
             let Some(archived) = &locked.core.state.archived else { return Ok(()) };
-            for number in self.paths.segments()?.into_iter().take_while(|n| *n <= archived.segment)
-            {
-                let path = self.paths.segment(number);
-                fs::remove_file(&path).map_err(LedgerError::io("remove", &path))?;
-            }
-            Ok(())
+            self.source.remove(archived.segment, archived.last_seq)
         })
     }
 }
 
 impl LockedLedger<'_> {
     /// Writes which rows will be retired; false if none will.
-    fn archive(&mut self, retention: &Retention) -> Result<bool, LedgerError> {
-        let paths = self.core.journal.paths.clone();
-        let segments = paths.segments()?;
-        let Some((first, retired)) = self.choose(&paths, &segments, retention)? else {
+    fn archive(&mut self, source: &LogSource, retention: &Retention) -> Result<bool, LedgerError> {
+        let segments = source.segments()?;
+        let Some((first, retired)) = self.choose(source, &segments, retention)? else {
             return Ok(false);
         };
         let archive = Archive {
@@ -82,14 +75,14 @@ impl LockedLedger<'_> {
 
     fn choose(
         &self,
-        paths: &LogPaths,
+        source: &LogSource,
         segments: &[u32],
         retention: &Retention,
     ) -> Result<Option<(SegmentHead, RetiredSegments)>, LedgerError> {
-        let mut bytes = total_bytes(paths, segments);
+        let mut bytes = total_bytes(source, segments)?;
         let mut chosen = None;
         for (number, next) in segments.iter().zip(segments.iter().skip(1)) {
-            let Some(after) = head(paths, *next)? else { break };
+            let Some(after) = source.head(*next)? else { break };
             let old = retention.age_seconds_max.is_some_and(|seconds| {
                 after.tick.saturating_add(seconds.saturating_mul(1_000_000)) <= self.tick
             });
@@ -98,7 +91,7 @@ impl LockedLedger<'_> {
             if !(old || large) || needed {
                 break;
             }
-            bytes = bytes.saturating_sub(total_bytes(paths, &[*number]));
+            bytes = bytes.saturating_sub(source.bytes(*number)?);
             chosen = Some(RetiredSegments {
                 segment: *number,
                 last_seq: after.seq.saturating_sub(1),
@@ -106,16 +99,10 @@ impl LockedLedger<'_> {
             });
         }
         let (Some(retired), Some(oldest)) = (chosen, segments.first()) else { return Ok(None) };
-        Ok(head(paths, *oldest)?.map(|first| (first, retired)))
+        Ok(source.head(*oldest)?.map(|first| (first, retired)))
     }
 }
 
-fn head(paths: &LogPaths, number: u32) -> Result<Option<SegmentHead>, LedgerError> {
-    let path = paths.segment(number);
-    SegmentHead::read(&path).map_err(LedgerError::io("read", &path))
-}
-
-fn total_bytes(paths: &LogPaths, segments: &[u32]) -> u64 {
-    let sizes = segments.iter().map(|n| fs::metadata(paths.segment(*n)).map_or(0, |m| m.len()));
-    sizes.sum()
+fn total_bytes(source: &LogSource, segments: &[u32]) -> Result<u64, LedgerError> {
+    segments.iter().map(|number| source.bytes(*number)).sum()
 }

@@ -7,7 +7,9 @@ use platform::files::AtOffset as _;
 
 use super::chain;
 use super::paths;
+use super::postgres_table::PostgresTable;
 use super::shared::SharedLedger;
+use super::source::LogSource;
 
 /// Rows that may be written after a quiet time, about 1.5 MiB.
 pub const UNAUTHENTICATED_ROWS_MAX: u64 = 4_096;
@@ -16,6 +18,10 @@ pub const UNAUTHENTICATED_ROWS_PER_DAY: u64 = 10;
 /// Rows that a process takes from the budget at once. A crash loses what it took and did not use.
 const RESERVED_AT_ONCE: u64 = 64;
 const DAY_US: u64 = 86_400_000_000;
+
+/// Where the budget is on Postgres.
+const FACT: &str = "unauthenticated";
+const TRIES_MAX: u32 = 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Budget {
@@ -73,8 +79,12 @@ impl SharedLedger {
         })
     }
 
-    fn change_budget(&self, change: impl FnOnce(Budget) -> Budget) -> io::Result<()> {
-        let file = paths::open_or_create(&self.paths.row_budget())?;
+    fn change_budget(&self, mut change: impl FnMut(Budget) -> Budget) -> io::Result<()> {
+        let paths = match &self.source {
+            LogSource::Files(paths) => paths,
+            LogSource::Postgres(table) => return change_fact(table, &mut change),
+        };
+        let file = paths::open_or_create(&paths.row_budget())?;
         let mut found = vec![0; Budget::FULL.text().len()];
         let read = file.read_at(&mut found, 0)?;
         let stored = std::str::from_utf8(found.get(..read).unwrap_or_default());
@@ -85,6 +95,22 @@ impl SharedLedger {
         }
         file.write_all_at(after.text().as_bytes(), 0)
     }
+}
+
+/// All replicas share the budget; one that was overtaken tries again.
+fn change_fact(table: &PostgresTable, change: &mut dyn FnMut(Budget) -> Budget) -> io::Result<()> {
+    for _ in 0..TRIES_MAX {
+        let old = table.fact(FACT).map_err(io::Error::other)?;
+        let stored = old.as_deref().and_then(|bytes| std::str::from_utf8(bytes).ok());
+        let before = stored.and_then(Budget::parse).unwrap_or(Budget::FULL);
+        let after = change(before);
+        let is_same = after == before && old.is_some();
+        let new = after.text().into_bytes();
+        if is_same || table.change_fact(FACT, old, new).map_err(io::Error::other)? {
+            return Ok(());
+        }
+    }
+    Err(io::Error::other("other replicas change it all the time"))
 }
 
 #[cfg(test)]

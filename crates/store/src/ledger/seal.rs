@@ -15,7 +15,9 @@ use super::chain;
 use super::error::LedgerError;
 use super::paths::{self, LogPaths};
 use super::reader::Reader;
+use super::source::LogSource;
 use super::verify::Checkpoint;
+use crate::postgres::StoreError;
 use crate::vault::{Purpose, Vault};
 
 /// One of the two slots. A torn write damages one of them; the other still has the previous seal.
@@ -25,6 +27,9 @@ const SLOTS: usize = 2;
 /// Writers hold the lock for microseconds. One that does not get it retries at its next interval.
 const LOCK_TRIES: u32 = 50;
 const LOCK_PAUSE_MS: u64 = 1;
+
+/// Where the seal is on Postgres, whose transactions are not torn: one slot is enough.
+const FACT: &str = "seal";
 
 /// The sealing key, derived from the vault key for this use only.
 #[derive(Clone)]
@@ -117,7 +122,20 @@ pub(crate) fn broken_in(
 pub(crate) const MISSING: &str = "the seal of the audit log (`audit/seal`) is missing";
 pub(crate) const BROKEN: &str = "the seal of the audit log (`audit/seal`) does not fit the vault key: it was changed, or made with another key";
 
-pub(crate) fn read(paths: &LogPaths, key: &SealKey) -> Result<SealState, LedgerError> {
+pub(crate) fn read(source: &LogSource, key: &SealKey) -> Result<SealState, LedgerError> {
+    match source {
+        LogSource::Files(paths) => read_file(paths, key),
+        LogSource::Postgres(table) => {
+            let found = table.fact(FACT).map_err(|e| table.error(e))?;
+            Ok(found.map_or(SealState::Missing, |bytes| match slot(&bytes, key) {
+                Some(Slot { row, since, .. }) => SealState::Valid(Seal { row, since }),
+                None => SealState::Broken,
+            }))
+        }
+    }
+}
+
+fn read_file(paths: &LogPaths, key: &SealKey) -> Result<SealState, LedgerError> {
     let path = paths.seal();
     match paths::open_to_read(&path) {
         Ok(file) => Ok(best(&slots(&file, key)).map_or(SealState::Broken, |(_, slot)| {
@@ -132,9 +150,13 @@ fn slots(file: &File, key: &SealKey) -> Vec<Option<Slot>> {
     let read = |number: usize| {
         let mut bytes = vec![0; SLOT_BYTES];
         file.read_exact_at(&mut bytes, offset(number)).ok()?;
-        serde_json::from_slice::<Slot>(&bytes).ok().filter(|slot| key.fits(slot))
+        slot(&bytes, key)
     };
     (0..SLOTS).map(read).collect()
+}
+
+fn slot(bytes: &[u8], key: &SealKey) -> Option<Slot> {
+    serde_json::from_slice::<Slot>(bytes).ok().filter(|slot| key.fits(slot))
 }
 
 /// The newest slot and its number.
@@ -158,6 +180,27 @@ fn line(key: &SealKey, row: &Checkpoint, since: u64) -> Vec<u8> {
 
 /// Creates or replaces the file with this row, and flushes it.
 pub(crate) fn renew(
+    source: &LogSource,
+    key: &SealKey,
+    row: &Checkpoint,
+    since: u64,
+) -> Result<(), LedgerError> {
+    match source {
+        LogSource::Files(paths) => renew_file(paths, key, row, since),
+        LogSource::Postgres(table) => {
+            for _ in 0..LOCK_TRIES {
+                let old = table.fact(FACT).map_err(|e| table.error(e))?;
+                let new = line(key, row, since);
+                if table.change_fact(FACT, old, new).map_err(|e| table.error(e))? {
+                    return Ok(());
+                }
+            }
+            Err(table.error(StoreError::Unexpected("its seal changes all the time".to_owned())))
+        }
+    }
+}
+
+fn renew_file(
     paths: &LogPaths,
     key: &SealKey,
     row: &Checkpoint,
@@ -177,6 +220,30 @@ pub(crate) fn renew(
 /// Seals a row that is on disk. Never goes back: another process may have sealed more. The slot is
 /// not flushed, because an old seal only claims less than is true.
 pub(crate) fn advance(
+    source: &LogSource,
+    key: &SealKey,
+    row: &Checkpoint,
+    since: u64,
+) -> Result<(), LedgerError> {
+    match source {
+        LogSource::Files(paths) => advance_file(paths, key, row, since),
+        LogSource::Postgres(table) => {
+            let old = table.fact(FACT).map_err(|e| table.error(e))?;
+            let since = match old.as_deref().and_then(|bytes| slot(bytes, key)) {
+                Some(slot) if slot.row.ledger == row.ledger && slot.row.seq >= row.seq => {
+                    return Ok(());
+                }
+                Some(slot) => slot.since,
+                None => since,
+            };
+            // If another replica was faster, it has sealed as much.
+            let changed = table.change_fact(FACT, old, line(key, row, since));
+            changed.map(|_| ()).map_err(|e| table.error(e))
+        }
+    }
+}
+
+fn advance_file(
     paths: &LogPaths,
     key: &SealKey,
     row: &Checkpoint,
@@ -186,7 +253,7 @@ pub(crate) fn advance(
     let file = match paths::open_to_write(&path) {
         Ok(file) => file,
         // The written content is known, so the file can be recreated.
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return renew(paths, key, row, since),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return renew_file(paths, key, row, since),
         Err(e) => return Err(LedgerError::io("open", &path)(e)),
     };
     if !lock(&file, &path)? {
@@ -198,7 +265,7 @@ pub(crate) fn advance(
             return Ok(());
         }
         Some((number, slot)) => ((number + 1) % SLOTS, slot.since),
-        None => return renew(paths, key, row, since),
+        None => return renew_file(paths, key, row, since),
     };
     file.write_all_at(&line(key, row, since), offset(number))
         .map_err(LedgerError::io("write", &path))
@@ -221,7 +288,7 @@ fn lock(file: &File, path: &Path) -> Result<bool, LedgerError> {
 impl Reader {
     /// The state of this log's seal under that key.
     pub fn seal(&self, key: &SealKey) -> Result<SealState, LedgerError> {
-        read(&self.paths, key)
+        read(&self.source, key)
     }
 
     /// Why a row that is known from outside is not in this log; none if it is, or was retired.
@@ -256,7 +323,7 @@ mod tests {
     }
 
     fn sealed(paths: &LogPaths, key: &SealKey) -> Option<u64> {
-        match read(paths, key).unwrap() {
+        match read_file(paths, key).unwrap() {
             SealState::Valid(seal) => Some(seal.row.seq),
             _ => None,
         }
@@ -266,12 +333,12 @@ mod tests {
     fn a_seal_advances_and_a_torn_or_forged_slot_does_not_count() {
         let folder = tempfile::tempdir().unwrap();
         let paths = LogPaths::create(folder.path()).unwrap();
-        assert_eq!(read(&paths, &key(1)).unwrap(), SealState::Missing);
+        assert_eq!(read_file(&paths, &key(1)).unwrap(), SealState::Missing);
         for seq in [5, 6, 9, 8] {
-            advance(&paths, &key(1), &row(seq), 5).unwrap();
+            advance_file(&paths, &key(1), &row(seq), 5).unwrap();
         }
         assert_eq!(sealed(&paths, &key(1)), Some(9), "never goes back");
-        assert_eq!(read(&paths, &key(2)).unwrap(), SealState::Broken, "another key");
+        assert_eq!(read_file(&paths, &key(2)).unwrap(), SealState::Broken, "another key");
 
         let whole = fs::read(paths.seal()).unwrap();
         assert_eq!(whole.len(), SLOT_BYTES * SLOTS);
@@ -283,7 +350,7 @@ mod tests {
         assert_eq!(sealed(&paths, &key(1)), Some(6), "the seal before");
         for bytes in [&b""[..], &[0; 1024], &[b'x'; 700]] {
             fs::write(paths.seal(), bytes).unwrap();
-            assert_eq!(read(&paths, &key(1)).unwrap(), SealState::Broken);
+            assert_eq!(read_file(&paths, &key(1)).unwrap(), SealState::Broken);
         }
     }
 }

@@ -6,15 +6,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Options;
 use super::chain;
-use super::core::{Core, PendingOutcome};
+use super::core::Core;
 use super::error::LedgerError;
 use super::facts::Note;
 use super::flush::Flush;
-use super::lock::FileLock;
-use super::paths::LogPaths;
+use super::pending_outcome::PendingOutcome;
 use super::reader::Reader;
 use super::row_writer::{self, End, RowHeader};
 use super::seal::{self, SealState};
+use super::source::LogSource;
 use super::sync_mark::Position;
 use super::time;
 use super::timestamp;
@@ -31,7 +31,7 @@ pub(crate) type Listener = Arc<dyn Fn() + Send + Sync>;
 pub(crate) struct SharedLedger {
     pub(crate) clock: Clock,
     pub(crate) options: Options,
-    pub(crate) paths: LogPaths,
+    pub(crate) source: LogSource,
     pub(crate) flush: Flush,
     core: Mutex<Core>,
     /// Outcomes that the next write includes.
@@ -73,13 +73,13 @@ impl LockedLedger<'_> {
         self.core.append(self.now, self.tick, write)
     }
 
-    pub(crate) fn end(&mut self, end: &End<'_>) -> Result<(), LedgerError> {
-        self.core.end(self.now, self.tick, end)
+    pub(crate) fn end(&mut self, end: &End<'_>, at: Position) -> Result<(), LedgerError> {
+        self.core.end(self.now, self.tick, end, at)
     }
 
     /// The last row that is in the file.
     pub(crate) fn head(&self) -> Checkpoint {
-        let head = self.core.journal.tail.head;
+        let head = self.core.journal.head();
         Checkpoint {
             ledger: self.core.state.ledger_text().to_owned(),
             seq: head.seq,
@@ -96,24 +96,20 @@ impl LockedLedger<'_> {
 
 impl SharedLedger {
     pub(crate) fn open(
-        paths: LogPaths,
+        source: LogSource,
         clock: Clock,
         options: Options,
     ) -> Result<SharedLedger, LedgerError> {
         // The seal first: a log that others append to contains at least what was sealed before.
-        let sealed = options.seal.as_ref().map(|s| seal::read(&paths, &s.key)).transpose()?;
-        let mut lock = FileLock::open(paths.folder())?;
-        lock.acquire()?;
-        let is_new = paths.segments()?.is_empty();
-        let core = Core::open(&paths, &clock, &options, lock)?;
-        core.lock.release();
-        let tail = &core.journal.tail;
-        let file = Arc::clone(&tail.file);
-        let flush = Flush::new(options.durability, &paths, file, tail.position())?;
+        let sealed = options.seal.as_ref().map(|s| seal::read(&source, &s.key)).transpose()?;
+        let is_new = source.segments()?.is_empty();
+        let mut core = Core::open(&source, &clock, &options)?;
+        core.release()?;
+        let flush = Flush::new(options.durability, &source, &core.journal.log)?;
         let mut shared = SharedLedger {
             clock,
             options,
-            paths,
+            source,
             flush,
             core: Mutex::new(core),
             queue: Mutex::default(),
@@ -142,7 +138,7 @@ impl SharedLedger {
         let Some(sealing) = self.options.seal.clone() else { return Ok(()) };
         let is_new = is_new && *sealed == SealState::Missing;
         let head = self.head()?.0;
-        let reader = Reader::open(self.paths.folder())?;
+        let reader = self.reader()?;
         let found =
             if is_new { None } else { seal::broken_in(sealed, sealing.expected, &head, &reader)? };
         match (&found, sealed) {
@@ -166,13 +162,17 @@ impl SharedLedger {
             return Err(failure);
         }
         debug_assert!(self.flush.is_synced(at), "flushed just now");
-        seal::renew(&self.paths, &sealing.key, &head, self.sealed_since)
+        seal::renew(&self.source, &sealing.key, &head, self.sealed_since)
     }
 
     fn note(&self, act: &str, words: &str) -> Result<(), LedgerError> {
         let note = Note { act, by: "tollgate", about: "audit", words };
         self.with_lock(|locked| locked.append(|header, out| row_writer::note(header, &note, out)))?;
         Ok(())
+    }
+
+    pub(crate) fn reader(&self) -> Result<Reader, LedgerError> {
+        Reader::of(self.source.clone())
     }
 
     pub(crate) fn seal_broken(&self) -> Option<&str> {
@@ -189,7 +189,7 @@ impl SharedLedger {
         let Some(sealing) = self.options.seal.as_ref().filter(|_| self.flush.is_synced(at)) else {
             return Ok(false);
         };
-        seal::advance(&self.paths, &sealing.key, row, self.sealed_since)?;
+        seal::advance(&self.source, &sealing.key, row, self.sealed_since)?;
         Ok(true)
     }
 
@@ -216,12 +216,10 @@ impl SharedLedger {
         let mut core = self.core();
         // The owners of these rows get the error; this caller proceeds.
         let (_, changed_before) = self.commit_group(&mut core);
-        let acquired = core.lock.acquire();
-        let done = match acquired {
+        let done = match core.acquire() {
             Ok(()) => self.work(&mut core, work),
             Err(e) => Err(e.into()),
         };
-        core.lock.release();
         let changed = self.publish(&core) || changed_before;
         drop(core);
         self.notify_if(changed);
@@ -233,10 +231,15 @@ impl SharedLedger {
         core: &mut Core,
         work: impl FnOnce(&mut LockedLedger<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
-        let (now, tick) = self.prepare(core)?;
         let ticket = self.take_queued(core);
-        let done = work(&mut LockedLedger { core, now, tick });
-        core.write_pending_outcomes(now, tick)?;
+        let done = self.prepare(core).map_err(E::from).and_then(|(now, tick)| {
+            let done = work(&mut LockedLedger { core: &mut *core, now, tick });
+            core.write_pending_outcomes(now, tick)?;
+            Ok(done)
+        });
+        let released = core.release();
+        let done = done?;
+        released?;
         self.outcomes_written(ticket);
         done
     }
@@ -259,7 +262,7 @@ impl SharedLedger {
             core.needs_reload = true;
             if let Some(group) = core.group.take() {
                 group.abandon(LedgerError::not_flushed(
-                    self.paths.folder(),
+                    &self.source.name(),
                     "a thread panicked while writing it",
                 ));
             }
@@ -270,9 +273,9 @@ impl SharedLedger {
 
     pub(super) fn prepare(&self, core: &mut Core) -> Result<(Now, u64), LedgerError> {
         core.catch_up()?;
-        let now = self.clock.now();
+        let now = core.now();
         let bytes_max = self.options.segment_bytes_max;
-        if core.journal.tail.head.closed || core.is_full(bytes_max, OVERDUE) {
+        if core.journal.head().closed || core.is_full(bytes_max, OVERDUE) {
             let tick = core.state.time.last();
             core.rotate(now, tick)?;
         } else if core.is_full(bytes_max, 1) {
@@ -284,10 +287,9 @@ impl SharedLedger {
 
     /// Publishes what was read and written under the lock to the flusher and the readers.
     pub(super) fn publish(&self, core: &Core) -> bool {
-        let tail = &core.journal.tail;
-        self.flush.appended(&tail.file, tail.position());
+        self.flush.appended(&core.journal.log);
         self.last_tick.store(core.state.time.last(), Ordering::Release);
-        self.offset_us.store(core.state.time.offset_us(), Ordering::Release);
+        self.offset_us.store(core.offset_us(), Ordering::Release);
         self.ahead_us.store(core.state.time.ahead_us(), Ordering::Release);
         self.count_open_calls(core);
         let seen = core.state.approvals.generation();
@@ -336,24 +338,26 @@ impl SharedLedger {
     }
 
     pub(crate) fn store_time(&self) -> Result<(), LedgerError> {
+        // On Postgres the rows and the server know the time.
+        let LogSource::Files(paths) = &self.source else { return Ok(()) };
         let now = self.clock.now();
-        time::store(&self.paths, self.ledger_time(now), now.wall_us)
+        time::store(paths, self.ledger_time(now), now.wall_us)
     }
 
     /// Ends a call now, or as soon as the log can be written again.
-    pub(crate) fn end(&self, end: &End<'_>) -> Result<(), LedgerError> {
-        let ended = self.with_lock(|locked| locked.end(end));
+    pub(crate) fn end(&self, end: &End<'_>, at: Position) -> Result<(), LedgerError> {
+        let ended = self.with_lock(|locked| locked.end(end, at));
         if ended.is_err() {
             let words = "written late: the log could not be written when the call ended";
-            self.core().queue_outcomes([PendingOutcome::of(end, words)]);
+            self.core().queue_outcomes([PendingOutcome::of(end, at, words)]);
         }
         ended
     }
 
     /// Queues an outcome for the next write and returns its ticket.
-    pub(crate) fn queue_end(&self, end: &End<'_>) -> u64 {
+    pub(crate) fn queue_end(&self, end: &End<'_>, at: Position) -> u64 {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        queue.outcomes.push(PendingOutcome::of(end, ""));
+        queue.outcomes.push(PendingOutcome::of(end, at, ""));
         queue.count += 1;
         queue.count
     }

@@ -166,7 +166,7 @@ fn a_log_that_was_put_back_from_a_copy_is_what_is_flushed() {
         };
         permit.wait_durable().unwrap();
         permit.settle(&Outcome::new(Ending::Ok)).unwrap();
-        let flushed = ledger.shared.flush.flushed_file().metadata().unwrap().ino();
+        let flushed = ledger.shared.flush.flushed_file().unwrap().metadata().unwrap().ino();
         assert_eq!(flushed, std::fs::metadata(&path).unwrap().ino());
         files.push(flushed);
         let copy = folder.path().join("copy");

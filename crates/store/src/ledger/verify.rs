@@ -12,7 +12,7 @@ use super::error::LedgerError;
 use super::journal::Head;
 use super::reader::{Reader, lines};
 use super::row::{AuditRow, RowKind};
-use super::sync_mark::{Position, SyncMark};
+use super::sync_mark::Position;
 use super::witness::{Alarm, Witness};
 
 /// A row of the chain, to be kept where the log's owner cannot change it.
@@ -138,11 +138,11 @@ impl Reader {
         loop {
             // The mark first: a log that grows during the check contains at least what was flushed
             // before.
-            let flushed = SyncMark::read(&self.paths);
-            let segments = self.paths.segments()?;
+            let flushed = self.source.flushed();
+            let segments = self.source.segments()?;
             match self.try_verify(&segments, flushed, witnesses) {
                 Ok(Some(verified)) => return Ok(verified),
-                Err(found) if self.paths.segments()?.first() == segments.first() => {
+                Err(found) if self.source.segments()?.first() == segments.first() => {
                     return Err(found);
                 }
                 // The oldest rows were retired while the log was being listed or read: start again.
@@ -419,12 +419,12 @@ impl<'a> Check<'a> {
     }
 
     fn record_at(&self, seq: u64, line: u64, words: &str) -> VerifyError {
-        let path = self.reader.paths.segment(self.segment);
+        let path = self.reader.source.segment_name(self.segment);
         VerifyError::Found(Finding { path, line, seq, words: words.to_owned() })
     }
 
     fn file(&self, number: u32, words: &str) -> VerifyError {
-        let path = self.reader.paths.segment(number);
+        let path = self.reader.source.segment_name(number);
         VerifyError::Found(Finding {
             path,
             line: 0,

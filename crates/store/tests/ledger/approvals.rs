@@ -8,7 +8,9 @@ use store::ledger::{
     Admission, Answer, ApprovalError, ApprovalStatus, Facts, HeldCall, Ledger, PolicyRef,
 };
 
-use super::support::{LedgerFixture, MINUTE_US, SECOND_US, facts, ok, policy, rounds, verdict};
+use super::support::{
+    LedgerFixture, MINUTE_US, SECOND_US, facts, ok, on_both, policy, rounds, verdict,
+};
 
 const ASK: &str = r#"{"pay":{"action":"require_approval","reason":"money",
     "limits":[{"counter":"c","window":"hour","max":100}]}}"#;
@@ -24,9 +26,8 @@ fn waiting(ledger: &Ledger, facts: &Facts<'_>) -> HeldCall {
     }
 }
 
-#[test]
-fn the_same_call_sent_again_goes_through_after_approval_and_once_only() {
-    let fixture = LedgerFixture::new();
+on_both! {
+fn the_same_call_sent_again_goes_through_after_approval_and_once_only(fixture) {
     let ledger = fixture.open();
     let first = waiting(&ledger, &facts());
     let id = first.approval_id().to_owned();
@@ -53,10 +54,10 @@ fn the_same_call_sent_again_goes_through_after_approval_and_once_only() {
     assert_eq!(entries[2].approval, id);
     assert_eq!(entries[2].holds.len(), 1, "an approved call counts");
 }
+}
 
-#[test]
-fn a_held_call_goes_on_under_the_policy_of_then_and_its_entry_names_it() {
-    let fixture = LedgerFixture::new();
+on_both! {
+fn a_held_call_goes_on_under_the_policy_of_then_and_its_entry_names_it(fixture) {
     let ledger = fixture.open();
     let held = waiting(&ledger, &facts());
     ledger.decide_approval(held.approval_id(), &Answer::ApproveOnce, "owner").unwrap();
@@ -69,10 +70,10 @@ fn a_held_call_goes_on_under_the_policy_of_then_and_its_entry_names_it() {
     let entry = fixture.entries().remove(0);
     assert_eq!((entry.policy.as_str(), entry.policy_version), ("rules", Some(77)));
 }
+}
 
-#[test]
-fn an_approval_serves_no_other_call() {
-    let fixture = LedgerFixture::new();
+on_both! {
+fn an_approval_serves_no_other_call(fixture) {
     let ledger = fixture.open();
     let id = waiting(&ledger, &facts()).approval_id().to_owned();
     ledger.decide_approval(&id, &Answer::ApproveFor { seconds: 3_600 }, "owner").unwrap();
@@ -91,10 +92,10 @@ fn an_approval_serves_no_other_call() {
     let elsewhere = Facts { session: Some("s9"), remote: Some("[::1]:9"), ..facts() };
     assert!(matches!(ask(&ledger, &elsewhere), Admission::Permit(_)), "any session of the grant");
 }
+}
 
-#[test]
-fn a_yes_for_a_time_serves_until_then_and_can_be_taken_back() {
-    let fixture = LedgerFixture::new();
+on_both! {
+fn a_yes_for_a_time_serves_until_then_and_can_be_taken_back(fixture) {
     let ledger = fixture.open();
     let id = waiting(&ledger, &facts()).approval_id().to_owned();
     ledger.decide_approval(&id, &Answer::ApproveFor { seconds: 7_200 }, "owner").unwrap();
@@ -113,10 +114,10 @@ fn a_yes_for_a_time_serves_until_then_and_can_be_taken_back() {
     let Admission::Denied(denial) = ask(&ledger, &facts()) else { panic!("not denied") };
     assert_eq!((denial.code, denial.reason.as_str()), (Code::ApprovalDenied, "changed my mind"));
 }
+}
 
-#[test]
-fn an_approval_ends_at_its_timeout_decided_or_not() {
-    let fixture = LedgerFixture::new();
+on_both! {
+fn an_approval_ends_at_its_timeout_decided_or_not(fixture) {
     let ledger = fixture.open();
     let rules =
         policy(r#"{"pay":{"approve_if":[{"conditions":[],"on_deny":"big","timeout":"10m"}]}}"#);
@@ -133,10 +134,10 @@ fn an_approval_ends_at_its_timeout_decided_or_not() {
     let unknown = ledger.decide_approval("ap-1-abcdef", &Answer::ApproveOnce, "owner");
     assert!(matches!(unknown, Err(ApprovalError::Unknown(_))));
 }
+}
 
-#[test]
-fn a_held_call_is_one_entry_however_it_goes_on() {
-    let fixture = LedgerFixture::new();
+on_both! {
+fn a_held_call_is_one_entry_however_it_goes_on(fixture) {
     let ledger = fixture.open();
     let rules = policy(ASK);
     let resume = |waiting| ledger.resume(waiting, &verdict(&rules, "{}"), &facts()).unwrap();
@@ -166,10 +167,10 @@ fn a_held_call_is_one_entry_however_it_goes_on() {
     assert_eq!(words, [("admitted", "ok"), ("denied", ""), ("denied", "")]);
     assert_eq!(entries[0].holds.len(), 1);
 }
+}
 
-#[test]
-fn fifty_threads_race_for_one_approval_and_one_gets_it() {
-    let fixture = LedgerFixture::new();
+on_both! {
+fn fifty_threads_race_for_one_approval_and_one_gets_it(fixture) {
     let ledger = fixture.open();
     let other = fixture.open();
     let rules = policy(ASK);
@@ -201,10 +202,10 @@ fn fifty_threads_race_for_one_approval_and_one_gets_it() {
         rounds(20)
     );
 }
+}
 
-#[test]
-fn a_decision_made_by_another_process_is_noticed_and_survives_a_restart() {
-    let fixture = LedgerFixture::new();
+on_both! {
+fn a_decision_made_by_another_process_is_noticed_and_survives_a_restart(fixture) {
     let gate = fixture.open();
     let heard = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&heard);
@@ -224,10 +225,10 @@ fn a_decision_made_by_another_process_is_noticed_and_survives_a_restart() {
     let gate = fixture.open();
     assert!(matches!(ask(&gate, &facts()), Admission::Permit(_)));
 }
+}
 
-#[test]
-fn a_grant_cannot_flood_the_owner_with_approvals() {
-    let fixture = LedgerFixture::new();
+on_both! {
+fn a_grant_cannot_flood_the_owner_with_approvals(fixture) {
     let ledger = fixture.open();
     let with = |n: u16| Facts {
         argument_digest: Some([u8::try_from(n % 256).unwrap(); 32]),
@@ -242,6 +243,7 @@ fn a_grant_cannot_flood_the_owner_with_approvals() {
     assert_eq!(denial.retry_after_seconds, Some(30 * 60));
     let bob = Facts { grant: "bob", ..facts() };
     assert!(matches!(ask(&ledger, &bob), Admission::Asked(_)));
+}
 }
 
 #[test]

@@ -4,14 +4,14 @@ use policy::{Code, Subject};
 use store::ledger::{Admission, Ending, Facts, Note, Outcome, Refusal, RefusalKind};
 
 use super::support::{
-    LedgerFixture, MINUTE_US, call, facts, limited, ok, policy, try_call, verdict, verdict_on,
+    LedgerFixture, MINUTE_US, call, facts, limited, ok, on_both, policy, try_call, verdict,
+    verdict_on,
 };
 
 const THREE: &str = r#"{"counter":"c","window":"minute","max":3}"#;
 
-#[test]
-fn an_admitted_call_is_one_entry_with_its_facts_its_holds_and_its_ending() {
-    let fixture = LedgerFixture::new();
+on_both! {
+fn an_admitted_call_is_one_entry_with_its_facts_its_holds_and_its_ending(fixture) {
     let ledger = fixture.open();
     let permit = try_call(&ledger, &limited(THREE)).unwrap();
     let seq = permit.seq();
@@ -44,10 +44,10 @@ fn an_admitted_call_is_one_entry_with_its_facts_its_holds_and_its_ending() {
     );
     assert_eq!((hold.amount.as_str(), hold.windows_ms.as_slice()), ("1", &[60_000][..]));
 }
+}
 
-#[test]
-fn every_request_is_exactly_one_decision_whatever_comes_of_it() {
-    let fixture = LedgerFixture::new();
+on_both! {
+fn every_request_is_exactly_one_decision_whatever_comes_of_it(fixture) {
     let ledger = fixture.open();
     let rules = policy(
         r#"{"pay":{"limits":[{"counter":"c","window":"minute","max":1}]},
@@ -82,10 +82,10 @@ fn every_request_is_exactly_one_decision_whatever_comes_of_it() {
     let denied = entries.iter().find(|entry| entry.decision == "denied").unwrap();
     assert_eq!(denied.reason, "never");
 }
+}
 
-#[test]
-fn a_denial_names_its_row_its_limit_and_how_long_to_wait() {
-    let fixture = LedgerFixture::new();
+on_both! {
+fn a_denial_names_its_row_its_limit_and_how_long_to_wait(fixture) {
     let ledger = fixture.open();
     let rules = limited(r#"{"counter":"c","window":"90s","max":1,"on_deny":"slow down"}"#);
     assert!(call(&ledger, &rules));
@@ -101,20 +101,20 @@ fn a_denial_names_its_row_its_limit_and_how_long_to_wait() {
     fixture.clock.advance(1);
     assert!(call(&ledger, &rules));
 }
+}
 
-#[test]
-fn a_dropped_permit_is_recorded_and_still_counts() {
-    let fixture = LedgerFixture::new();
+on_both! {
+fn a_dropped_permit_is_recorded_and_still_counts(fixture) {
     let ledger = fixture.open();
     let rules = limited(r#"{"counter":"c","window":"minute","max":1}"#);
     drop(try_call(&ledger, &rules).unwrap());
     assert_eq!(fixture.entries()[0].outcome, "abandoned");
     assert!(!call(&ledger, &rules));
 }
+}
 
-#[test]
-fn a_released_call_gives_back_all_it_took_and_every_other_ending_keeps_it() {
-    let fixture = LedgerFixture::new();
+on_both! {
+fn a_released_call_gives_back_all_it_took_and_every_other_ending_keeps_it(fixture) {
     let ledger = fixture.open();
     let rules = limited(
         r#"{"counter":"c","window":"minute","max":1},{"counter":"d","window":"hour","max":1}"#,
@@ -131,10 +131,10 @@ fn a_released_call_gives_back_all_it_took_and_every_other_ending_keeps_it() {
         fixture.clock.advance(60 * MINUTE_US);
     }
 }
+}
 
-#[test]
-fn a_continued_call_counts_once_and_only_if_it_is_the_same_call() {
-    let fixture = LedgerFixture::new();
+on_both! {
+fn a_continued_call_counts_once_and_only_if_it_is_the_same_call(fixture) {
     let ledger = fixture.open();
     let rules = limited(r#"{"counter":"c","window":"hour","max":1}"#);
     let first = try_call(&ledger, &rules).unwrap();
@@ -169,10 +169,10 @@ fn a_continued_call_counts_once_and_only_if_it_is_the_same_call() {
     let denied = ledger.continue_call(&verdict(&deny, "{}"), seq, &facts()).unwrap();
     assert!(matches!(denied, Admission::Denied(_)), "the policy of now still decides");
 }
+}
 
-#[test]
-fn endings_that_come_together_are_in_the_log_before_anyone_says_so() {
-    let fixture = LedgerFixture::new();
+on_both! {
+fn endings_that_come_together_are_in_the_log_before_anyone_says_so(fixture) {
     let ledger = fixture.open();
     let rules = limited(r#"{"counter":"c","window":"minute","max":100}"#);
     let permits: Vec<_> = (0..5).map(|_| try_call(&ledger, &rules).unwrap()).collect();
@@ -197,10 +197,10 @@ fn endings_that_come_together_are_in_the_log_before_anyone_says_so() {
     assert_eq!(endings(), 8, "a dropped one is written too");
     assert!(fixture.entries().iter().any(|entry| entry.status == "200"));
 }
+}
 
-#[test]
-fn the_gates_own_requests_and_the_owners_acts_have_rows_too() {
-    let fixture = LedgerFixture::new();
+on_both! {
+fn the_gates_own_requests_and_the_owners_acts_have_rows_too(fixture) {
     let ledger = fixture.open();
     for (grant, word) in [("", "own"), ("alice-laptop", "passed")] {
         let permit =
@@ -215,6 +215,7 @@ fn the_gates_own_requests_and_the_owners_acts_have_rows_too() {
     let found = fixture.reader().entry(seq).unwrap().unwrap();
     assert_eq!((found.act.as_str(), found.by.as_str()), ("grant_created", "owner"));
     assert_eq!((found.about.as_str(), found.words.as_str()), ("alice-laptop", "for tests"));
+}
 }
 
 #[test]

@@ -10,13 +10,12 @@ use store::clock::{Clock, Now};
 use store::ledger::{Admission, Facts, Ledger, Options};
 
 use super::support::{
-    LedgerFixture, MINUTE_US, NOON, SECOND_US, call, facts, limited, ok, policy, rounds, try_call,
-    verdict, verdict_on,
+    LedgerFixture, MINUTE_US, NOON, SECOND_US, call, facts, limited, ok, on_both, policy, rounds,
+    try_call, verdict, verdict_on,
 };
 
-#[test]
-fn a_hundred_threads_race_for_three_calls_and_three_get_through() {
-    let fixture = LedgerFixture::new();
+on_both! {
+fn a_hundred_threads_race_for_three_calls_and_three_get_through(fixture) {
     let ledger = Arc::new(fixture.open());
     let rules = Arc::new(limited(r#"{"counter":"c","window":"minute","max":3}"#));
     for round in 0..rounds(10) {
@@ -34,6 +33,7 @@ fn a_hundred_threads_race_for_three_calls_and_three_get_through() {
         fixture.clock.advance(MINUTE_US);
     }
     println!("P05: {} rounds of 100 threads at the ledger, limit 3: 3 admitted each", rounds(10));
+}
 }
 
 #[test]
@@ -53,9 +53,8 @@ fn a_limit_survives_a_restart_and_a_new_segment() {
     assert_eq!(denial.retry_after_seconds, Some(3_550));
 }
 
-#[test]
-fn scopes_share_what_they_say_they_share() {
-    let fixture = LedgerFixture::new();
+on_both! {
+fn scopes_share_what_they_say_they_share(fixture) {
     let ledger = fixture.open();
     let admits = |scope: &str, facts: Facts<'_>| {
         let rules = limited(&format!(
@@ -83,10 +82,10 @@ fn scopes_share_what_they_say_they_share() {
         assert_eq!(found, expected, "{scope}");
     }
 }
+}
 
-#[test]
-fn a_counter_without_a_name_belongs_to_its_place_on_its_server() {
-    let fixture = LedgerFixture::new();
+on_both! {
+fn a_counter_without_a_name_belongs_to_its_place_on_its_server(fixture) {
     let ledger = fixture.open();
     let rules = policy(
         r#"{"pay":{"rate_limit":{"max":1,"window":60}},"get":{"rate_limit":{"max":1,"window":60}}}"#,
@@ -101,10 +100,10 @@ fn a_counter_without_a_name_belongs_to_its_place_on_its_server() {
         assert!(!admits(tool, server), "{tool} on {server}");
     }
 }
+}
 
-#[test]
-fn spend_is_counted_exactly() {
-    let fixture = LedgerFixture::new();
+on_both! {
+fn spend_is_counted_exactly(fixture) {
     let ledger = fixture.open();
     let rules = limited(r#"{"counter":"spend","window":"day","max":1,"increment":"args.amount"}"#);
     let pays = |amount: &str| {
@@ -119,6 +118,7 @@ fn spend_is_counted_exactly() {
     let Admission::Denied(denial) = pays("1.5") else { panic!("admitted") };
     assert_eq!(denial.retry_after_seconds, None, "waiting does not help");
     assert!(!denial.reason.contains("1.5"), "an argument is not repeated");
+}
 }
 
 #[test]
@@ -300,9 +300,8 @@ proptest! {
     }
 }
 
-#[test]
-fn a_busy_counter_stays_small_and_strict() {
-    let fixture = LedgerFixture::new();
+on_both! {
+fn a_busy_counter_stays_small_and_strict(fixture) {
     let ledger = fixture.open();
     let rules = limited(r#"{"counter":"c","window":"minute","max":2000}"#);
     let mut admitted = Vec::new();
@@ -322,6 +321,7 @@ fn a_busy_counter_stays_small_and_strict() {
         .max();
     assert!(most.unwrap() <= 2_000);
     assert!(admitted.len() > 3_000, "granules hold back a little, not much: {}", admitted.len());
+}
 }
 
 /// Versions that knew grants by their label wrote such rows: the first grant with that label keeps the count.

@@ -8,24 +8,64 @@ use policy::{
 };
 use store::clock::{Clock, Now};
 use store::ledger::{
-    Admission, Ending, Entry, Facts, Filter, Ledger, Options, Outcome, Permit, PolicyRef, Reader,
+    Admission, Ending, Entry, Facts, Filter, Ledger, LedgerError, Options, Outcome, Permit,
+    PolicyRef, Reader,
 };
+use store::postgres::Address;
+
+use crate::postgres::Server;
 
 pub(crate) const SECOND_US: u64 = 1_000_000;
 pub(crate) const MINUTE_US: u64 = 60 * SECOND_US;
 pub(crate) const NOON: Now = Now { wall_us: 1_794_571_200_000_000, steady_us: 5_000_000_000 };
 
-/// A ledger's folder with its clock; tests may open it several times.
+/// One test of each engine: the rows are in files, or on Postgres.
+macro_rules! on_both {
+    ($($(#[$about:meta])* fn $name:ident($fixture:ident) $story:block)*) => {$(
+        $(#[$about])*
+        mod $name {
+            #[allow(unused_imports, reason = "each story uses some of them")]
+            use super::*;
+
+            fn story($fixture: LedgerFixture) $story
+
+            #[test]
+            fn on_files() {
+                story(LedgerFixture::new());
+            }
+
+            #[test]
+            fn on_postgres() {
+                story(LedgerFixture::on_postgres());
+            }
+        }
+    )*};
+}
+pub(crate) use on_both;
+
+/// Where a ledger is, with its clock; tests may open it several times.
 pub(crate) struct LedgerFixture {
-    folder: tempfile::TempDir,
+    place: Place,
     pub(crate) clock: Clock,
     pub(crate) options: Options,
 }
 
+enum Place {
+    Folder(tempfile::TempDir),
+    Postgres(Address),
+}
+
 impl LedgerFixture {
     pub(crate) fn new() -> LedgerFixture {
-        let folder = tempfile::tempdir().unwrap();
-        LedgerFixture { folder, clock: Clock::set(NOON), options: Options::default() }
+        LedgerFixture::at(Place::Folder(tempfile::tempdir().unwrap()))
+    }
+
+    pub(crate) fn on_postgres() -> LedgerFixture {
+        LedgerFixture::at(Place::Postgres(Server::shared().schema()))
+    }
+
+    fn at(place: Place) -> LedgerFixture {
+        LedgerFixture { place, clock: Clock::set(NOON), options: Options::default() }
     }
 
     pub(crate) fn with(options: Options) -> LedgerFixture {
@@ -33,19 +73,32 @@ impl LedgerFixture {
     }
 
     pub(crate) fn audit(&self) -> PathBuf {
-        self.folder.path().join("audit")
+        match &self.place {
+            Place::Folder(folder) => folder.path().join("audit"),
+            Place::Postgres(address) => panic!("{address} has no folder"),
+        }
     }
 
     pub(crate) fn open(&self) -> Ledger {
-        Ledger::open(&self.audit(), self.clock.clone(), self.options.clone()).unwrap()
+        self.open_with(self.clock.clone(), self.options.clone()).unwrap()
+    }
+
+    pub(crate) fn open_with(&self, clock: Clock, options: Options) -> Result<Ledger, LedgerError> {
+        match &self.place {
+            Place::Folder(_) => Ledger::open(&self.audit(), clock, options),
+            Place::Postgres(address) => Ledger::open_on_postgres(address, clock, options),
+        }
     }
 
     pub(crate) fn reader(&self) -> Reader {
-        Reader::open(&self.audit()).unwrap()
+        match &self.place {
+            Place::Folder(_) => Reader::open(&self.audit()).unwrap(),
+            Place::Postgres(address) => Reader::open_on_postgres(address).unwrap(),
+        }
     }
 
     pub(crate) fn entries(&self) -> Vec<Entry> {
-        calls(&self.audit())
+        calls_in(&self.reader())
     }
 
     pub(crate) fn segment(&self, number: u32) -> PathBuf {
@@ -55,7 +108,10 @@ impl LedgerFixture {
 
 /// All requests, oldest first.
 pub(crate) fn calls(audit: &Path) -> Vec<Entry> {
-    let reader = Reader::open(audit).unwrap();
+    calls_in(&Reader::open(audit).unwrap())
+}
+
+pub(crate) fn calls_in(reader: &Reader) -> Vec<Entry> {
     let entries = reader.oldest_first(&Filter::default()).unwrap();
     entries.map(Result::unwrap).filter(|entry| entry.act.is_empty()).collect()
 }

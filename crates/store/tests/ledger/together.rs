@@ -12,7 +12,7 @@ use store::ledger::{
 };
 
 use super::support::{
-    Dice, LedgerFixture, Mount, call, calls, facts, limited, ok, rounds, try_call, verdict,
+    Dice, LedgerFixture, Mount, call, calls, facts, limited, ok, on_both, rounds, try_call, verdict,
 };
 
 fn many() -> Policy {
@@ -31,18 +31,17 @@ fn admitted(fixture: &LedgerFixture) -> usize {
     fixture.entries().iter().filter(|entry| entry.decision == "admitted").count()
 }
 
-#[test]
-fn a_call_that_is_alone_has_its_row_at_once() {
-    let fixture = LedgerFixture::new();
+on_both! {
+fn a_call_that_is_alone_has_its_row_at_once(fixture) {
     let ledger = fixture.open();
     let soon = ledger.admit_soon(&verdict(&many(), "{}"), &facts()).unwrap();
     assert!(matches!(soon, GroupedAdmission::Now(Admission::Permit(_))), "{soon:?}");
     assert_eq!(admitted(&fixture), 1);
 }
+}
 
-#[test]
-fn calls_that_come_together_are_in_the_log_before_anyone_has_a_permit() {
-    let fixture = LedgerFixture::new();
+on_both! {
+fn calls_that_come_together_are_in_the_log_before_anyone_has_a_permit(fixture) {
     let ledger = fixture.open();
     let company = try_call(&ledger, &many()).unwrap();
     let mut pending: Vec<_> = (0..4).map(|_| soon(&ledger, &many()).unwrap()).collect();
@@ -65,10 +64,10 @@ fn calls_that_come_together_are_in_the_log_before_anyone_has_a_permit() {
     }
     assert!(fixture.entries().iter().all(|entry| entry.outcome == "ok"));
 }
+}
 
-#[test]
-fn the_next_write_writes_an_open_group_first() {
-    let fixture = LedgerFixture::new();
+on_both! {
+fn the_next_write_writes_an_open_group_first(fixture) {
     let ledger = fixture.open();
     let _company = try_call(&ledger, &many()).unwrap();
     let writes: [fn(&Ledger); 3] = [
@@ -89,10 +88,10 @@ fn the_next_write_writes_an_open_group_first() {
     }
     fixture.reader().verify(None).unwrap();
 }
+}
 
-#[test]
-fn a_limit_counts_pending_permits_and_a_denial_is_recorded_at_once() {
-    let fixture = LedgerFixture::new();
+on_both! {
+fn a_limit_counts_pending_permits_and_a_denial_is_recorded_at_once(fixture) {
     let ledger = fixture.open();
     let rules = limited(r#"{"counter":"c","window":"minute","max":3}"#);
     let _company = try_call(&ledger, &rules).unwrap();
@@ -105,10 +104,10 @@ fn a_limit_counts_pending_permits_and_a_denial_is_recorded_at_once() {
     drop((second.write().unwrap(), third.write().unwrap()));
     fixture.reader().verify(None).unwrap();
 }
+}
 
-#[test]
-fn a_dropped_pending_permit_is_recorded_and_still_counts() {
-    let fixture = LedgerFixture::new();
+on_both! {
+fn a_dropped_pending_permit_is_recorded_and_still_counts(fixture) {
     let ledger = fixture.open();
     let rules = limited(r#"{"counter":"c","window":"minute","max":2}"#);
     let company = try_call(&ledger, &rules).unwrap();
@@ -118,10 +117,10 @@ fn a_dropped_pending_permit_is_recorded_and_still_counts() {
     assert!(soon(&ledger, &rules).is_err(), "it may have happened");
     company.settle(&ok()).unwrap();
 }
+}
 
-#[test]
-fn an_open_group_is_written_by_the_maintenance_thread() {
-    let fixture = LedgerFixture::new();
+on_both! {
+fn an_open_group_is_written_by_the_maintenance_thread(fixture) {
     let ledger = fixture.open();
     let _company = try_call(&ledger, &many()).unwrap();
     let pending = soon(&ledger, &many()).unwrap();
@@ -131,6 +130,7 @@ fn an_open_group_is_written_by_the_maintenance_thread() {
     assert!(call(&other, &many()));
     pending.write().unwrap().settle(&ok()).unwrap();
     fixture.reader().verify(None).unwrap();
+}
 }
 
 #[test]
