@@ -97,10 +97,6 @@ impl HealthData {
         self.measured.iter().map(|own| (&own.metric).into()).collect()
     }
 
-    pub(crate) fn show(&self, metric: &Metric, value: f64) -> String {
-        metric.unit.show(value)
-    }
-
     pub(crate) fn series(&self, name: &str) -> Series {
         self.measured(name).map(|own| own.series.clone()).unwrap_or_default()
     }

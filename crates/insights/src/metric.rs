@@ -83,6 +83,16 @@ impl Metric {
         let (unit, conversion) = self.unit.in_units(units);
         (Metric { unit, ..self }, conversion)
     }
+
+    /// A value for people, such as `7 h 32 min`.
+    pub(crate) fn show(&self, value: f64) -> String {
+        self.unit.show(value)
+    }
+
+    /// A range for people.
+    pub(crate) fn show_interval(&self, range: Interval) -> String {
+        self.unit.show_range(range.low, range.high)
+    }
 }
 
 impl Unit {

@@ -50,10 +50,10 @@ pub fn html(data: &HealthData, days: i32) -> Result<String, askama::Error> {
         to,
         days: calendar.map_or(0, |own| own.series.between(from, to).n()),
         style: chart::STYLE,
-        tiles: lines.clone().map(|own| tile(data, own, from, to)).collect(),
+        tiles: lines.clone().map(|own| tile(own, from, to)).collect(),
         drivers: data.drivers_view(),
-        lines: lines.filter_map(|own| data.line_figure(own, from, to)).collect(),
-        calendar: calendar.and_then(|own| data.calendar_figure(own, to)),
+        lines: lines.filter_map(|own| HealthData::line_figure(own, from, to)).collect(),
+        calendar: calendar.and_then(|own| HealthData::calendar_figure(own, to)),
         sleep: data.need_figure(from, to),
         sleep_facts: data.sleep_facts(from, to),
         load: data.load_figure(from, to),
@@ -63,16 +63,16 @@ pub fn html(data: &HealthData, days: i32) -> Result<String, askama::Error> {
     page.render()
 }
 
-fn tile(data: &HealthData, own: &Measured, from: Day, to: Day) -> Tile {
+fn tile(own: &Measured, from: Day, to: Day) -> Tile {
     let metric = &own.metric;
     let mean = sample::mean(&own.series.between(from, to).values());
     let usual = match crate::baseline::baseline(&own.series, to, 90) {
         Finding::Found(found) => {
-            let range = data.usual_text(own, metric.cut(found.usual));
+            let range = own.metric.show_interval(metric.cut(found.usual));
             format!("usual {range} ({} days)", found.n)
         }
         Finding::NotEnoughData(shortfall) => sentences::shortfall(&shortfall),
     };
-    let value = mean.map_or_else(|| "no data".to_owned(), |value| data.show(metric, value));
+    let value = mean.map_or_else(|| "no data".to_owned(), |value| metric.show(value));
     Tile { title: metric.title, value, usual }
 }

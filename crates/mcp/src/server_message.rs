@@ -65,7 +65,7 @@ pub fn fault(root: Value<'_>) -> Option<&'static str> {
         if bit & BODY != 0 && has_member_twice(value) {
             return Some(DUPLICATE);
         }
-        if has_judged_look_alike(place, value) {
+        if has_judged_look_alike(position, value) {
             return Some(LOOK_ALIKE);
         }
     }
@@ -78,8 +78,8 @@ pub fn fault(root: Value<'_>) -> Option<&'static str> {
     (seen & 1 == 0).then_some("its message is not JSON-RPC 2.0")
 }
 
-fn has_judged_look_alike(place: usize, value: Value<'_>) -> bool {
-    let judged: &[&str] = match MEMBERS.get(place).copied() {
+fn has_judged_look_alike(position: usize, value: Value<'_>) -> bool {
+    let judged: &[&str] = match MEMBERS.get(position).copied() {
         Some("params") => &OF_PARAMS,
         Some("result") => &OF_RESULT,
         Some("error") => &OF_ERROR,

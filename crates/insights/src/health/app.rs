@@ -28,7 +28,7 @@ impl HealthData {
         let own = self.measured(name)?;
         let (from, to) = (self.today.plus(1 - days), self.today);
         let text = self.trend_sentence(&own.metric, &trend(&own.series.between(from, to)));
-        let figure = self.line_figure(own, from, to)?;
+        let figure = HealthData::line_figure(own, from, to)?;
         TrendFragment { text, figure }.render().ok()
     }
 }

@@ -45,7 +45,7 @@ impl HealthData {
             found.n_best,
             found.n,
             outcome.metric.title.to_lowercase(),
-            self.show(&outcome.metric, found.threshold),
+            outcome.metric.show(found.threshold),
             found.from,
             found.to
         )];
@@ -83,8 +83,8 @@ impl HealthData {
         format!(
             "{}{before} {} against {}, {} (95 % interval {} to {}; {evidence})",
             measured.metric.title,
-            self.show(&measured.metric, own.mean_of_best),
-            self.show(&measured.metric, own.mean_of_others),
+            measured.metric.show(own.mean_of_best),
+            measured.metric.show(own.mean_of_others),
             signed(own.difference),
             signed(own.interval.low),
             signed(own.interval.high)

@@ -76,7 +76,7 @@ impl HealthData {
             lag_days,
             from,
             to,
-            lines: [x, y].iter().filter_map(|own| self.line_figure(own, from, to)).collect(),
+            lines: [x, y].iter().filter_map(|own| HealthData::line_figure(own, from, to)).collect(),
             scatter: self.scatter_figure(&pair, from, to),
         })
     }
@@ -86,15 +86,15 @@ impl HealthData {
         PeriodsView {
             first: [first.0, first.1],
             second: [second.0, second.1],
-            rows: adjusted(main.map(|own| self.period_row(own, first, second)).collect()),
+            rows: adjusted(main.map(|own| HealthData::period_row(own, first, second)).collect()),
         }
     }
 
-    fn period_row(&self, own: &Measured, first: (Day, Day), second: (Day, Day)) -> PeriodRow {
+    fn period_row(own: &Measured, first: (Day, Day), second: (Day, Day)) -> PeriodRow {
         let values = |(from, to): (Day, Day)| own.series.between(from, to).values();
         let mean = |period: (Day, Day)| {
             let mean = crate::sample::mean(&values(period));
-            mean.map_or_else(|| "no data".to_owned(), |mean| self.show(&own.metric, mean))
+            mean.map_or_else(|| "no data".to_owned(), |mean| own.metric.show(mean))
         };
         let found = compare_periods(&own.series, first, second);
         let signed = |value: f64| sentences::signed(own.metric.unit, value);

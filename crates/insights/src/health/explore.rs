@@ -141,12 +141,12 @@ impl HealthData {
             to,
             spans: Span::ALL.into_iter().map(choice).collect(),
             widened,
-            figure: self.line_figure(own, from, to),
+            figure: HealthData::line_figure(own, from, to),
             trend: self.trend_sentence(&own.metric, &found),
             trend_evidence: found,
-            facts: self.explore_facts(own, (from, to)),
-            episodes: self.episodes(own, (from, to)),
-            calendar: self.calendar_figure(own, to),
+            facts: HealthData::explore_facts(own, (from, to)),
+            episodes: Self::episodes(own, (from, to)),
+            calendar: HealthData::calendar_figure(own, to),
         })
     }
 
@@ -186,14 +186,14 @@ impl HealthData {
         )
     }
 
-    fn explore_facts(&self, own: &Measured, (from, to): (Day, Day)) -> Vec<Fact> {
+    fn explore_facts(own: &Measured, (from, to): (Day, Day)) -> Vec<Fact> {
         let series = own.series.between(from, to);
-        let show = |value: f64| self.show(&own.metric, value);
+        let show = |value: f64| own.metric.show(value);
         let mut facts = Vec::new();
         let mean = crate::sample::mean(&series.values());
         facts.extend(mean.map(|mean| Fact::new("Mean", show(mean))));
         if let Finding::Found(found) = baseline_of(own, to) {
-            let usual = self.usual_text(own, found.usual);
+            let usual = own.metric.show_interval(found.usual);
             let (days, n) = (found.window_days, found.n);
             facts.push(Fact::new(
                 &format!("Usual, last {days} days"),
@@ -212,7 +212,7 @@ impl HealthData {
     }
 
     /// What stands out, each with its dates, its size and its interval.
-    pub(super) fn episodes(&self, own: &Measured, (from, to): (Day, Day)) -> Vec<String> {
+    pub(super) fn episodes(own: &Measured, (from, to): (Day, Day)) -> Vec<String> {
         let size = |value: f64| sentences::signed(own.metric.unit, value);
         let mut lines = Vec::new();
         if let Finding::Found(found) = anomalies(&own.series, from, to) {

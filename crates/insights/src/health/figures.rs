@@ -78,36 +78,38 @@ fn means_note(from: Day, to: Day) -> Option<String> {
 }
 
 impl HealthData {
-    pub(crate) fn usual_text(&self, own: &Measured, range: Interval) -> String {
-        own.metric.unit.show_range(range.low, range.high)
-    }
-
-    fn frame<'a>(&self, metric: &'a Metric, title: &'a str, from: Day, to: Day) -> Frame<'a> {
+    fn frame<'a>(metric: &'a Metric, title: &'a str, from: Day, to: Day) -> Frame<'a> {
         Frame { title, metric, from, to }
     }
 
     /// A metric by day, over its usual range.
-    pub(crate) fn line_figure(&self, own: &Measured, from: Day, to: Day) -> Option<Figure> {
+    pub(crate) fn line_figure(own: &Measured, from: Day, to: Day) -> Option<Figure> {
         let usual = baseline_of(own, to).into_found().filter(|found| found.spread > 0.0);
         let series = own.series.between(from, to);
         let marks = chart::marks(&series, mark_days(to.since(from) + 1));
-        let title = self.title(own, from, to, usual.as_ref().map(|own| own.usual));
-        let frame = self.frame(&own.metric, &title, from, to);
+        let title = HealthData::title(own, from, to, usual.as_ref().map(|own| own.usual));
+        let frame = Self::frame(&own.metric, &title, from, to);
         let svg = chart::line(frame, &marks, usual.as_ref().map(|own| own.usual))?.svg;
         let band = usual.map(|found| {
-            let range = self.usual_text(own, found.usual);
+            let range = own.metric.show_interval(found.usual);
             format!("The band is the usual range, {range} ({} readings up to {to}).", found.n)
         });
         let note = [means_note(from, to), band].into_iter().flatten();
-        Some(self.figure(&own.metric, &series, &marks, svg, &note.collect::<Vec<_>>().join(" ")))
+        Some(HealthData::figure(
+            &own.metric,
+            &series,
+            &marks,
+            svg,
+            &note.collect::<Vec<_>>().join(" "),
+        ))
     }
 
     /// What a screen reader says instead of the drawing.
-    fn title(&self, own: &Measured, from: Day, to: Day, usual: Option<Interval>) -> String {
+    fn title(own: &Measured, from: Day, to: Day, usual: Option<Interval>) -> String {
         let series = own.series.between(from, to);
         let last = series.points().next_back();
-        let last = last.map(|(day, value)| format!(", {} on {day}", self.show(&own.metric, value)));
-        let usual = usual.map(|range| format!(", usual {}", self.usual_text(own, range)));
+        let last = last.map(|(day, value)| format!(", {} on {day}", own.metric.show(value)));
+        let usual = usual.map(|range| format!(", usual {}", own.metric.show_interval(range)));
         format!(
             "{} from {from} to {to}, {} readings{}{}",
             own.metric.title,
@@ -118,7 +120,6 @@ impl HealthData {
     }
 
     pub(super) fn figure(
-        &self,
         metric: &Metric,
         series: &Series,
         marks: &[Mark],
@@ -127,7 +128,7 @@ impl HealthData {
     ) -> Figure {
         let is_daily = marks.iter().all(|mark| mark.from == mark.to);
         let row = |mark: &Mark| {
-            let mut cells = vec![mark.when(), self.show(metric, mark.value)];
+            let mut cells = vec![mark.when(), metric.show(mark.value)];
             if !is_daily {
                 cells.push(mark.n.to_string());
             }
@@ -147,14 +148,14 @@ impl HealthData {
     }
 
     /// Half a year of one metric, a cell for each day.
-    pub(crate) fn calendar_figure(&self, own: &Measured, to: Day) -> Option<Figure> {
+    pub(crate) fn calendar_figure(own: &Measured, to: Day) -> Option<Figure> {
         let series = own.series.between(to.plus(1 - CALENDAR_DAYS), to);
         let from = series.first_day()?;
         let title = format!("{}, a cell for each day from {from} to {to}", own.metric.title);
-        let svg = chart::calendar(self.frame(&own.metric, &title, from, to), &series)?.svg;
+        let svg = chart::calendar(Self::frame(&own.metric, &title, from, to), &series)?.svg;
         let note =
             "A cell is a day, a column a week; darker is higher, in five groups of the same size.";
-        Some(self.figure(&own.metric, &series, &chart::marks(&series, 1), svg, note))
+        Some(HealthData::figure(&own.metric, &series, &chart::marks(&series, 1), svg, note))
     }
 
     /// Two metrics against each other.
@@ -187,7 +188,7 @@ impl HealthData {
         })?
         .svg;
         let row = |pair: &crate::series::Pair| {
-            vec![pair.day.to_string(), self.show(&x.metric, pair.x), self.show(&y.metric, pair.y)]
+            vec![pair.day.to_string(), x.metric.show(pair.x), y.metric.show(pair.y)]
         };
         Some(Figure {
             title,
@@ -201,7 +202,6 @@ impl HealthData {
 
     /// Bars by day, with another series as a line.
     pub(super) fn bars_figure(
-        &self,
         own: &Measured,
         overlay: Option<&Part>,
         (from, to): (Day, Day),
@@ -209,15 +209,15 @@ impl HealthData {
     ) -> Option<Figure> {
         let series = own.series.between(from, to);
         let marks = chart::marks(&series, 1);
-        let title = self.title(own, from, to, None);
-        let frame = self.frame(&own.metric, &title, from, to);
+        let title = HealthData::title(own, from, to, None);
+        let frame = Self::frame(&own.metric, &title, from, to);
         let svg = chart::bars(frame, &marks, overlay)?.svg;
-        let mut figure = self.figure(&own.metric, &series, &marks, svg, note);
+        let mut figure = HealthData::figure(&own.metric, &series, &marks, svg, note);
         if let Some(part) = overlay {
             figure.columns.push(part.label.clone());
             for (row, mark) in figure.rows.iter_mut().zip(marks.iter().rev()) {
                 let value = part.series.get(mark.from);
-                row.push(value.map_or_else(String::new, |value| self.show(&own.metric, value)));
+                row.push(value.map_or_else(String::new, |value| own.metric.show(value)));
             }
         }
         Some(figure)
@@ -225,17 +225,16 @@ impl HealthData {
 
     /// Parts of a day that add up, such as the stages of a night.
     pub(super) fn stacked_figure(
-        &self,
         metric: &Metric,
         title: &str,
         parts: &[Part],
         (from, to): (Day, Day),
     ) -> Option<Figure> {
-        let svg = chart::stacked(self.frame(metric, title, from, to), parts)?.svg;
+        let svg = chart::stacked(Self::frame(metric, title, from, to), parts)?.svg;
         let first = parts.first()?.series.between(from, to);
         let row = |day: Day| -> Option<Vec<String>> {
             let values: Option<Vec<f64>> = parts.iter().map(|part| part.series.get(day)).collect();
-            let cells = values?.into_iter().map(|value| self.show(metric, value));
+            let cells = values?.into_iter().map(|value| metric.show(value));
             Some([day.to_string()].into_iter().chain(cells).collect())
         };
         let rows: Vec<Vec<String>> = first.points().rev().filter_map(|(day, _)| row(day)).collect();

@@ -50,7 +50,7 @@ impl HealthData {
             facts: self.sleep_facts(from, to),
             need: self.need_figure(from, to),
             stages: self.stages_figure(from, to),
-            bedtime: bedtime.and_then(|own| self.line_figure(own, from, to)),
+            bedtime: bedtime.and_then(|own| HealthData::line_figure(own, from, to)),
         }
     }
 
@@ -71,7 +71,7 @@ impl HealthData {
         let own = self.measured(self.roles.asleep)?;
         let need = self.measured(self.roles.sleep_need);
         let need = need.map(|own| Part { label: "need".to_owned(), series: own.series.clone() });
-        self.bars_figure(own, need.as_ref(), (from, to), "The dashed line is the need.")
+        HealthData::bars_figure(own, need.as_ref(), (from, to), "The dashed line is the need.")
     }
 
     fn stages_figure(&self, from: Day, to: Day) -> Option<Figure> {
@@ -90,7 +90,7 @@ impl HealthData {
         let light = Part { label: "light".to_owned(), series: Series::from_points(light) };
         parts.insert(2.min(parts.len()), light);
         let title = "Stages of each night";
-        self.stacked_figure(&asleep.metric, title, &parts, (from, to))
+        HealthData::stacked_figure(&asleep.metric, title, &parts, (from, to))
     }
 
     pub fn load_view(&self) -> LoadView {
@@ -120,7 +120,7 @@ impl HealthData {
             series: Series::from_points(by_day.map(|(day, ctl, _)| (day, ctl))),
         };
         let note = "The dashed line is fitness: the exponential mean of 42 days (CTL).";
-        self.bars_figure(own, Some(&fitness), (from, to), note)
+        HealthData::bars_figure(own, Some(&fitness), (from, to), note)
     }
 
     fn form_figure(&self, from: Day, to: Day) -> Option<Figure> {
@@ -133,7 +133,7 @@ impl HealthData {
         };
         // The first weeks say more about the start of the data than about its owner.
         let warm = form.series.first_day()?.plus(42).max(from);
-        (warm < to).then(|| self.line_figure(&form, warm, to)).flatten()
+        (warm < to).then(|| HealthData::line_figure(&form, warm, to)).flatten()
     }
 }
 

@@ -83,8 +83,8 @@ impl HealthData {
         {
             Finding::Found(found) => format!(
                 "{title} over {days} days up to {to}: usually {} (median {}; {} days, worth {:.0} independent ones).",
-                self.usual_text(own, found.usual),
-                self.show(&own.metric, found.median),
+                own.metric.show_interval(found.usual),
+                own.metric.show(found.median),
                 found.n,
                 found.n_eff
             ),
@@ -93,7 +93,7 @@ impl HealthData {
             }
         };
         let mut said: Vec<String> = WINDOWS_DAYS.map(of_window).into();
-        let episodes = self.episodes(own, (from, to));
+        let episodes = Self::episodes(own, (from, to));
         if episodes.is_empty() {
             let n = own.series.between(from, to).n();
             said.push(format!(
@@ -169,7 +169,7 @@ impl HealthData {
                     metric.title,
                     found.from,
                     found.to,
-                    self.show(metric, found.mean_7),
+                    metric.show(found.mean_7),
                     found.n_7,
                     found.position.text(),
                     metric.unit.show_range(found.range.low, found.range.high),

@@ -112,16 +112,16 @@ impl HealthData {
             };
         let usual = match &usual {
             Finding::Found(found) if range.is_none() => {
-                format!("mostly {} ({} days)", self.show(&own.metric, found.median), found.n)
+                format!("mostly {} ({} days)", own.metric.show(found.median), found.n)
             }
             Finding::Found(found) => {
-                format!("{} ({} days)", self.usual_text(own, found.usual), found.n)
+                format!("{} ({} days)", own.metric.show_interval(found.usual), found.n)
             }
             Finding::NotEnoughData(short) => sentences::shortfall(short),
         };
         MetricCard {
             metric: (&own.metric).into(),
-            value: recent.map(|(_, value)| self.show(&own.metric, value)),
+            value: recent.map(|(_, value)| own.metric.show(value)),
             day,
             usual,
             position,
@@ -148,7 +148,7 @@ impl HealthData {
                 format!("HRV of the week: {}.", sentences::shortfall(&short))
             }
             Finding::Found(found) => {
-                let show = |value: f64| self.show(&hrv.metric, value);
+                let show = |value: f64| hrv.metric.show(value);
                 format!(
                     "HRV of the last 7 days is {} on average ({} nights), {} its range of 60 days, {} to {} ({} nights).",
                     show(found.mean_7_ms),

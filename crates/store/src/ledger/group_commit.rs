@@ -101,7 +101,7 @@ impl SharedLedger {
             self.outcomes_written(ticket);
         }
         // Only the thread that takes the group commit out of the core decides its result.
-        let _ = group.result.set(written.as_ref().map(|()| ()).map_err(LedgerError::same));
+        let _ = group.result.set(written.as_ref().copied().map_err(LedgerError::same));
         (written, self.publish(core))
     }
 }

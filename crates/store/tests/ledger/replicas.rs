@@ -62,17 +62,14 @@ fn a_replica_that_calls_until_it_is_killed() {
 
 fn leave(ledger: &Ledger, name: &str) -> Result<(), LedgerError> {
     let facts = Facts { session: Some(name), ..facts() };
-    match ledger.admit(&verdict(&rules(), "{}"), &facts)? {
-        Admission::Permit(permit) => {
-            permit.wait_durable()?;
-            let line = format!("A {} {name}\n", permit.seq());
-            std::io::stdout().lock().write_all(line.as_bytes()).unwrap();
-            permit.settle(&ok())
-        }
-        _ => {
-            sleep(Duration::from_millis(30));
-            Ok(())
-        }
+    if let Admission::Permit(permit) = ledger.admit(&verdict(&rules(), "{}"), &facts)? {
+        permit.wait_durable()?;
+        let line = format!("A {} {name}\n", permit.seq());
+        std::io::stdout().lock().write_all(line.as_bytes()).unwrap();
+        permit.settle(&ok())
+    } else {
+        sleep(Duration::from_millis(30));
+        Ok(())
     }
 }
 

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use store::postgres::Address;
 
 /// Stops the shared server and removes its files once no test process has used it for a while.
-const WATCH: &str = r#"
+const WATCH: &str = r"
 exec 8>start.lock
 while sleep 3; do
   flock 8
@@ -25,7 +25,7 @@ while sleep 3; do
   exec 9>&-
   flock -u 8
 done
-"#;
+";
 
 /// A running server. A private one is stopped when it is dropped.
 pub(crate) struct Server {

@@ -21,7 +21,7 @@ pub(super) fn compare(build: &Build) -> Result<()> {
     let upstream = free_port()?;
     let listen = format!("127.0.0.1:{upstream}");
     let _upstream =
-        Started::new(Command::new(&build.bench).args(["upstream", "--listen", &listen]))?;
+        Started::silent(Command::new(&build.bench).args(["upstream", "--listen", &listen]))?;
     wait_for(upstream)?;
     let home = Scratch::new("tail")?;
     let token = set_up(&build.tollgate, &home.path, upstream, PROCESS, 0)?;

@@ -34,7 +34,11 @@ pub(super) fn settings(context: &Context, findings: &mut Vec<Finding>) {
     for file in files.into_inner() {
         let Some(open) = store::files::writable_by_all(&file) else { continue };
         let message = format!("anyone on this machine can change `{}`", file.display());
-        findings.push(Finding::careful("settings", message, format!("`chmod o-w {}`", word(&open))));
+        findings.push(Finding::careful(
+            "settings",
+            message,
+            format!("`chmod o-w {}`", word(&open)),
+        ));
     }
     match loaded {
         Ok(settings) => {
