@@ -62,15 +62,15 @@ fn a_replica_that_calls_until_it_is_killed() {
 
 fn leave(ledger: &Ledger, name: &str) -> Result<(), LedgerError> {
     let facts = Facts { session: Some(name), ..facts() };
-    if let Admission::Permit(permit) = ledger.admit(&verdict(&rules(), "{}"), &facts)? {
-        permit.wait_durable()?;
-        let line = format!("A {} {name}\n", permit.seq());
-        std::io::stdout().lock().write_all(line.as_bytes()).unwrap();
-        permit.settle(&ok())
-    } else {
+    let admission = ledger.admit(&verdict(&rules(), "{}"), &facts)?;
+    let Admission::Permit(permit) = admission else {
         sleep(Duration::from_millis(30));
-        Ok(())
-    }
+        return Ok(());
+    };
+    permit.wait_durable()?;
+    let line = format!("A {} {name}\n", permit.seq());
+    std::io::stdout().lock().write_all(line.as_bytes()).unwrap();
+    permit.settle(&ok())
 }
 
 struct Replica {

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use store::postgres::Address;
 
 /// Stops the shared server and removes its files once no test process has used it for a while.
-const WATCH: &str = r"
+const WATCH: &str = "
 exec 8>start.lock
 while sleep 3; do
   flock 8
