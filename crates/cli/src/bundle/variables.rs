@@ -66,7 +66,7 @@ pub(crate) fn target(
 ) -> Result<Target> {
     let mut argv = vec![program(manifest, paths)?];
     let mut secret_args = Vec::new();
-    for word in argv(manifest, paths) {
+    for word in arguments_of(manifest, paths) {
         argument(&word, manifest, values, paths, &mut argv, &mut secret_args)?;
     }
     let env = environment(manifest, values, paths)?;
@@ -97,7 +97,7 @@ fn inside(path: &str, folder: &Path) -> Result<String> {
 }
 
 /// The arguments as the manifest has them, or those that its type implies.
-fn argv(manifest: &Manifest, paths: &BundlePaths) -> Vec<String> {
+fn arguments_of(manifest: &Manifest, paths: &BundlePaths) -> Vec<String> {
     let entry = format!("${{__dirname}}/{}", manifest.entry_point);
     match (&manifest.command, manifest.kind) {
         (Some(_), _) => manifest.args.clone(),
