@@ -37,14 +37,13 @@ pub(super) fn recent(ctx: &ConnectorContext, days: Option<i32>) -> Result<DailyD
         let kept = kept.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.as_ref().filter(|(own, _)| *own == version).map(|(_, whole)| Arc::clone(whole))
     };
-    let whole = match known {
-        Some(whole) => whole,
-        None => {
-            let whole = Arc::new(load(&ctx.records, now_us, None)?);
-            let mut kept = kept.0.lock().unwrap_or_else(PoisonError::into_inner);
-            *kept = Some((version, Arc::clone(&whole)));
-            whole
-        }
+    let whole = if let Some(whole) = known {
+        whole
+    } else {
+        let whole = Arc::new(load(&ctx.records, now_us, None)?);
+        let mut kept = kept.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *kept = Some((version, Arc::clone(&whole)));
+        whole
     };
     Ok(whole.recent(now_us, days))
 }
