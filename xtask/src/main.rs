@@ -12,6 +12,8 @@ mod conformance;
 mod docs;
 mod fuzz;
 mod insights;
+mod package;
+mod packages;
 mod pages;
 mod platforms;
 mod promises;
@@ -42,6 +44,9 @@ cargo xtask bench insights   1,000 people with planted effects, and ten years of
 cargo xtask bench ten-years  only the ten years: every insight tool and the report, through the binary
 cargo xtask eval classifier  accuracy of the tool classifier on labelled tools [FILE]
 cargo xtask platforms        check the workspace for macOS and Windows [macos|windows] [--crate NAME]
+cargo xtask package [KIND…]  archive, wheel, npm, deb, mcpb of one build [--target T] [--program FILE] [--out DIR];
+                             `release`: checksums, installers, manifests of all archives [--downloads URL] [--home URL];
+                             `test`: installs and uses each package of a program (--program FILE)
 cargo xtask tidy             house rules that no compiler checks
 cargo xtask docs [--check]   regenerate docs/reference, or compare it
 ";
@@ -72,6 +77,7 @@ fn run(task: &str, rest: &[String]) -> Result<bool> {
         "direct" => test::direct(),
         "bench" => measure(&root, rest),
         "eval" => eval(&root, rest),
+        "package" => package::package(&root, rest),
         "tidy" => tidy::tidy(&root),
         "platforms" => platforms::platforms(&root, rest),
         "docs" => docs::docs(&root, rest.iter().any(|a| a == "--check")),

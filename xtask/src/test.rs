@@ -20,7 +20,7 @@ impl Tally {
         if passed { Tally { passed: 1, failed: 0 } } else { Tally { passed: 0, failed: 1 } }
     }
 
-    fn add(self, other: Tally) -> Tally {
+    pub(crate) fn add(self, other: Tally) -> Tally {
         Tally { passed: self.passed + other.passed, failed: self.failed + other.failed }
     }
 }
@@ -41,6 +41,7 @@ const STEPS: &[Step] = &[
     Step { name: "conformance", run: conformance },
     Step { name: "clients", run: clients },
     Step { name: "pages", run: pages },
+    Step { name: "packages", run: packages },
     Step { name: "insights", run: crate::insights::compare },
 ];
 
@@ -137,6 +138,11 @@ fn clients(root: &Path) -> Result<Tally> {
 fn pages(root: &Path) -> Result<Tally> {
     let tollgate = built(root)?;
     crate::pages::run(&crate::tools::ensure()?, &tollgate)
+}
+
+fn packages(root: &Path) -> Result<Tally> {
+    let tollgate = built(root)?;
+    crate::packages::run(root, crate::tools::ensure()?, &tollgate)
 }
 
 /// The same peers without a gate.

@@ -69,6 +69,14 @@ pub(crate) fn python_of(requirements: &str, venv: &str, dir: &Path) -> Result<Pa
     Ok(dir.join(venv).join("bin/python"))
 }
 
+/// The Python environment with the tools that put wheels together and install them.
+pub(crate) fn packages_python() -> Result<PathBuf> {
+    let (dir, _lock) = folder()?;
+    let e2e = crate::root()?.join("tests/e2e");
+    install_python(&e2e, &dir, "requirements-packages.txt", "venv-packages")?;
+    Ok(dir.join("venv-packages/bin/python"))
+}
+
 /// Where everything is installed, locked: two runs at once would install over each other.
 pub(crate) fn folder() -> Result<(PathBuf, fs::File)> {
     programs::ensure()?;
@@ -104,6 +112,13 @@ impl Tools {
         let mut words = vec![self.node.display().to_string(), program.display().to_string()];
         words.extend(arguments.iter().map(ToString::to_string));
         words
+    }
+
+    /// The same, ready to run.
+    pub(crate) fn npm_command(&self, program: &str) -> Command {
+        let mut command = Command::new(&self.node);
+        command.arg(self.npm_bin.join(program));
+        command
     }
 
     pub(crate) fn python_script(&self, script: &str) -> Command {

@@ -2,7 +2,8 @@
 //! installed from Debian's packages; where that cannot be, the error says what to install.
 
 use std::env;
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
@@ -18,6 +19,18 @@ const BROWSER: (&str, &[&str]) = ("chromium", &["chromium", "fonts-dejavu-core"]
 
 /// The server that the tests of a shared store start. Debian keeps its programs out of the path.
 const POSTGRES: (&str, &[&str]) = ("/usr/lib/postgresql", &["postgresql"]);
+/// What the packages are built with and tried in.
+const PACKAGING: &[(&str, &[&str])] = &[
+    ("dpkg-shlibdeps", &["dpkg-dev"]),
+    ("strip", &["binutils"]),
+    ("curl", &["curl", "ca-certificates"]),
+    ("debootstrap", &["debootstrap"]),
+];
+/// Where `debootstrap` is found; not every user has this folder on the path.
+const ADMIN_FOLDERS: [&str; 2] = ["/usr/sbin", "/sbin"];
+/// The files that say where this machine's packages come from.
+const APT_SOURCES_FILE: &str = "/etc/apt/sources.list";
+const APT_SOURCES_FOLDER: &str = "/etc/apt/sources.list.d";
 
 /// Installs those that are missing; quick when none is.
 pub(crate) fn ensure() -> Result<()> {
@@ -33,6 +46,55 @@ pub(crate) fn ensure() -> Result<()> {
 fn has_postgres(folder: &str) -> bool {
     let versions = std::fs::read_dir(folder).into_iter().flatten().flatten();
     versions.into_iter().any(|version| version.path().join("bin/initdb").is_file())
+}
+
+pub(crate) fn ensure_packaging() -> Result<()> {
+    ensure_these(PACKAGING)
+}
+
+pub(crate) fn is_root() -> Result<bool> {
+    let asked = output(Command::new("id").arg("-u")).context("cannot start `id`")?;
+    Ok(String::from_utf8_lossy(&asked.stdout).trim() == "0")
+}
+
+/// A fresh Debian in this folder: this machine's release, from where its packages come from. Needs root.
+pub(crate) fn make_debian(folder: &Path) -> Result<()> {
+    let release = fs::read_to_string("/etc/os-release").context("this is not a Debian")?;
+    let suite = release.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));
+    let suite = suite.context("this Debian has no code name")?;
+    let sources = apt_sources();
+    let address = sources.iter().find_map(|text| address_of(suite, text));
+    let address = address.with_context(|| format!("no source of packages for `{suite}`"))?;
+    let debootstrap = find("debootstrap").context("there is no `debootstrap`")?;
+    let mut command = Command::new(debootstrap);
+    command.args(["--variant=minbase", suite]).arg(folder).arg(address);
+    let out = output(&mut command)?;
+    if out.status.success() { Ok(()) } else { bail!("cannot make a fresh Debian: {}", said(&out)) }
+}
+
+/// The texts that say where this machine's packages come from.
+fn apt_sources() -> Vec<String> {
+    let more = fs::read_dir(APT_SOURCES_FOLDER).into_iter().flatten();
+    let more = more.filter_map(|entry| Some(entry.ok()?.path()));
+    let is_read = |path: &PathBuf| path.extension().is_some_and(|e| e == "list" || e == "sources");
+    let files = std::iter::once(PathBuf::from(APT_SOURCES_FILE)).chain(more.filter(is_read));
+    files.filter_map(|path| fs::read_to_string(path).ok()).collect()
+}
+
+/// Where packages of this suite come from, in either format of apt.
+fn address_of(suite: &str, text: &str) -> Option<String> {
+    let in_block = |block: &str| {
+        let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name));
+        field("Suites:")?.split_whitespace().find(|found| *found == suite)?;
+        Some(field("URIs:")?.split_whitespace().next()?.to_owned())
+    };
+    let in_line = |line: &str| {
+        let words = line.strip_prefix("deb ")?.split_whitespace();
+        let mut words = words.skip_while(|word| !word.contains("://"));
+        let address = words.next()?;
+        (words.next()? == suite).then(|| address.to_owned())
+    };
+    text.split("\n\n").find_map(in_block).or_else(|| text.lines().find_map(in_line))
 }
 
 /// Where the browser is. Installs it if it is missing.
@@ -80,5 +142,25 @@ fn hint(names: &str) -> String {
 
 fn find(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
-    env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file())
+    let folders = env::split_paths(&path).chain(ADMIN_FOLDERS.map(PathBuf::from));
+    folders.map(|folder| folder.join(program)).find(|path| path.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_formats_of_apt_sources_are_read() {
+        let expected = Some("http://deb.example/debian".to_owned());
+        let table = [
+            "Types: deb\nURIs: http://x.example\nSuites: y\n\nTypes: deb\nURIs: http://deb.example/debian\nSuites: bookworm bookworm-updates\n",
+            "# comment\ndeb http://x.example y-bookworm\ndeb http://deb.example/debian bookworm main\n",
+            "deb [signed-by=/a b=c] http://deb.example/debian bookworm main\n",
+        ];
+        for text in table {
+            assert_eq!(address_of("bookworm", text), expected, "{text}");
+        }
+        assert_eq!(address_of("bookworm", "# nothing\n"), None);
+    }
 }
