@@ -81,7 +81,7 @@ impl HealthData {
         };
         let signed = |value: f64| sentences::signed(measured.metric.unit, value);
         format!(
-            "{}{before} {} against {}, {} (95 % interval {} to {}; {evidence})",
+            "{}{before} {} against {}, {} on the same weekdays (95 % interval {} to {}; {evidence})",
             measured.metric.title,
             measured.metric.show(own.mean_of_best),
             measured.metric.show(own.mean_of_others),

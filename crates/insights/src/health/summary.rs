@@ -62,9 +62,6 @@ impl HealthData {
                 row.first, row.second, row.difference
             ));
         }
-        if clear.is_empty() {
-            said.push("No difference was shown in any metric after all comparisons.".to_owned());
-        }
         let line = |row: &&super::PeriodRow| {
             format!("{} {} against {}: {}", row.metric.title, row.first, row.second, row.difference)
         };
