@@ -67,7 +67,7 @@ fn an_import_without_usable_rows_fails() {
     fs::write(reddit.join("post_votes.csv"), "id,permalink,direction\n,,\n,,\n").unwrap();
     let output = test.run(&["import", "reddit", reddit.to_str().unwrap()]);
     assert_eq!(output.code, 1, "{}", output.all_output());
-    assert!(output.stderr.contains("nothing was taken in"), "{}", output.stderr);
+    assert!(output.stderr.contains("nothing was imported"), "{}", output.stderr);
 }
 
 #[test]

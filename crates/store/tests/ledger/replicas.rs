@@ -200,7 +200,9 @@ fn a_call_whose_row_was_lost_with_the_server_does_not_leave_and_ends_no_other_ca
     let others: Vec<Permit> = (0..5).map(|_| try_call(&other, &rules).unwrap()).collect();
     assert!(others.iter().any(|permit| permit.seq() == lost.seq()), "the number is used again");
     let error = lost.wait_durable().unwrap_err();
-    assert!(error.to_string().contains("row"), "{error}");
+    // Its flush may have met the server while that was still starting. The call does not leave either way.
+    let reason = error.to_string();
+    assert!(reason.contains("row") || reason.contains("cannot reach the store"), "{reason}");
     assert!(!lost.is_durable());
     lost.settle(&ok()).unwrap();
     for permit in others {
