@@ -56,6 +56,7 @@ const BEGINNINGS: &[&str] = &[
 ];
 /// A random word of so many characters is taken for a key.
 const RANDOM_CHARS_MIN: usize = 20;
+const VARIABLE_BYTES_MIN: usize = 8;
 /// The short option for a password, and for much else.
 const SHORT_PASSWORD: &str = "-p";
 const SHOWN: &str = crate::secret::SHOWN;
@@ -97,9 +98,11 @@ pub fn secret_values(argv: &[String], sealed: &[usize]) -> Vec<(usize, String)> 
     words.flat_map(of_word).collect()
 }
 
-/// What is secret in a variable of a server, by its name or its value.
+/// What is secret in a variable of a server, by its name or its value. A short value may be an ordinary word.
 pub fn secret_values_of_variable(name: &str, value: &str) -> Vec<String> {
-    values(None, &format!("{name}={value}"))
+    let mut found = values(None, &format!("{name}={value}"));
+    found.retain(|value| value.len() >= VARIABLE_BYTES_MIN);
+    found
 }
 
 /// What is secret in an address: a password and keys in the path.

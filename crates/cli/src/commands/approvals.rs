@@ -226,21 +226,22 @@ fn decide(id: &str, answer: &Answer, stores: &Stores, out: &mut Out) -> Result<E
         out.json(&approval_json(&decided, ledger_time(stores)?, stores))?;
         return Ok(Ending::Yes);
     }
-    warn_if_void(&decided, answer, stores, out);
+    let is_void = warn_if_void(&decided, answer, stores, out);
     out.line(decision_text(&decided, answer))?;
-    if matches!(answer, Answer::ApproveOnce) {
+    if matches!(answer, Answer::ApproveOnce) && !is_void {
         out.say("it runs now if its client still waits, or when the agent sends it again");
     }
     Ok(Ending::Yes)
 }
 
-fn warn_if_void(decided: &Approval, answer: &Answer, stores: &Stores, out: &mut Out) {
+/// Whether the approval matches no call any more.
+fn warn_if_void(decided: &Approval, answer: &Answer, stores: &Stores, out: &mut Out) -> bool {
     let void = void(decided, stores).filter(|_| !matches!(answer, Answer::Deny { .. }));
-    if let Some(why) = void {
-        out.warn(visible(&format!(
-            "{why}, so this approval matches no call; the agent has to send the call again for a new approval"
-        )));
-    }
+    let Some(why) = void else { return false };
+    out.warn(visible(&format!(
+        "{why}, so this approval matches no call; the agent has to send the call again for a new approval"
+    )));
+    true
 }
 
 fn decision_text(decided: &Approval, answer: &Answer) -> String {

@@ -253,7 +253,7 @@ impl ApprovalWatch<'_> {
             // The next poll reports it.
             return Ok(());
         }
-        warn_if_void(&decided, answer, self.stores, out);
+        let _ = warn_if_void(&decided, answer, self.stores, out);
         out.line(format_args!("{id}: {}", decision_text(&decided, answer)))?;
         self.known.insert(id.to_owned(), "decided");
         self.prompt.clear(&Prompt::Call(id.to_owned()));
