@@ -12,7 +12,7 @@ const EDITS: [(&str, &str, &str); 5] = [
     (
         "crates/store/src/ledger/journal.rs",
         "let found = self.named.find().map_err(|e| match e.kind() {",
-        "if self.offset > 0 { return Ok(TailCheck::Same); }\n        let found = self.named.find().map_err(|e| match e.kind() {",
+        "if self.cursor.offset > 0 { return Ok(TailCheck::Same); }\n        let found = self.named.find().map_err(|e| match e.kind() {",
     ),
     (
         "crates/store/src/ledger/journal.rs",
@@ -21,8 +21,8 @@ const EDITS: [(&str, &str, &str); 5] = [
     ),
     (
         "crates/store/src/ledger/journal.rs",
-        "let written = write_once(&self.tail.file, &self.batch.bytes);",
-        "let written: io::Result<()> = Ok(());",
+        "if let Err(e) = write_once(&self.file, rows) {",
+        "if let Err(e) = Ok::<(), io::Error>(()) {",
     ),
     (
         "crates/store/src/ledger/lock.rs",
