@@ -18,6 +18,9 @@ use crate::tools::{Tools, programs};
 
 /// A tool that every build of the WHOOP server has.
 const TOOL: &str = "get_whoop_daily_summary";
+/// With a `/proc` that ends with the command: a mount that stayed would be in the way of deleting the folder.
+const SERVE_IN_CHROOT: &str = "mount -t proc proc \"$0/proc\" && \
+    exec chroot \"$0\" /usr/bin/env TOLLGATE_HOME=/srv/tollgate /usr/bin/tollgate stdio whoop";
 type Test = fn(&Bench) -> Result<()>;
 
 const TESTS: &[(&str, Test)] = &[
@@ -256,16 +259,8 @@ fn deb(bench: &Bench) -> Result<()> {
     ensure!(root.join("usr/share/man/man1/tollgate.1.gz").is_file(), "no manual page");
     let unit = fs::read_to_string(root.join("usr/lib/systemd/user/tollgate.service"))?;
     ensure!(unit.contains("ExecStart=/usr/bin/tollgate up"), "the unit starts another program");
-    let words: Vec<&OsStr> = vec![
-        "chroot".as_ref(),
-        root.as_os_str(),
-        "/usr/bin/env".as_ref(),
-        "TOLLGATE_HOME=/srv/tollgate".as_ref(),
-        "/usr/bin/tollgate".as_ref(),
-        "stdio".as_ref(),
-        "whoop".as_ref(),
-    ];
-    bench.serves("deb", &words)?;
+    let start = ["unshare", "--mount", "sh", "-c", SERVE_IN_CHROOT].map(OsStr::new);
+    bench.serves("deb", &[&start[..], &[root.as_os_str()]].concat())?;
     done(&mut inside("dpkg", &["--purge", "tollgate"]))?;
     ensure!(!root.join("usr/bin/tollgate").exists(), "the program is left after the removal");
     Ok(())

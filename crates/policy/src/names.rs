@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use hashbrown::HashMap;
 use unicode_normalization::UnicodeNormalization;
 
-pub(crate) use deceptive::{DeceptiveName, deceptive};
+pub(crate) use deceptive::{DeceptiveName, deceptive, is_invisible};
 use glob::Glob;
 use prefix_index::{End, PrefixIndex};
 

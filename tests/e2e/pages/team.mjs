@@ -36,15 +36,17 @@ claims = { groups = ["auditors"] }
     // An empty file would not be read.
     await writeFile(file, before || '# nothing\n');
     await provider.end();
+    // The next test has another provider: its sign-in must not begin at this one.
+    await windows.close(await signInPage(windows, false).then(({ page }) => page));
   }
 }
 
-/// The sign-in page, once the gate has read its settings again.
-async function signInPage(windows) {
+/// The sign-in page, once the gate has read its settings again and offers the provider, or no longer does.
+async function signInPage(windows, isOffered = true) {
   const page = await windows.open({ signedIn: false });
   const button = page.getByRole('link', { name: 'Sign in with Example ID' });
   const end = performance.now() + 30_000;
-  do await page.goto('/'); while ((await button.count()) === 0 && performance.now() < end);
+  do await page.goto('/'); while ((await button.count()) > 0 !== isOffered && performance.now() < end);
   return { page, button };
 }
 

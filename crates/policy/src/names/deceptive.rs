@@ -36,7 +36,7 @@ pub(crate) fn deceptive(name: &str) -> Option<DeceptiveName> {
 }
 
 /// Controls, format and other ignorable characters, and white space other than the plain space.
-fn is_invisible(c: char) -> bool {
+pub(crate) fn is_invisible(c: char) -> bool {
     if c.is_ascii() {
         return c.is_ascii_control();
     }

@@ -5,6 +5,7 @@
 use unicode_normalization::UnicodeNormalization;
 
 use super::{Case, Test, fails, holds, unclear};
+use crate::names::is_invisible;
 use crate::percent::{ROUNDS_MAX, decode_once};
 use crate::problem::Complaint;
 use crate::tree::Node;
@@ -65,7 +66,7 @@ impl Folder {
     }
 
     fn has_spelling(&self, text: &str) -> TruthValue {
-        if text.chars().any(char::is_control) || hides_separators(text) {
+        if text.chars().any(char::is_control) || hides_separators(text) || hides_dots(text) {
             return TruthValue::Indeterminate;
         }
         if self.windows {
@@ -88,6 +89,15 @@ fn has_drive(text: &str) -> bool {
 }
 
 /// Characters that compatibility folding turns into separators or dots, such as full-width ones.
+/// Whether a name is `.` or `..` for a server that drops blanks, invisible characters and what follows a `;`.
+fn hides_dots(text: &str) -> bool {
+    let is_dots = |name: &str| matches!(name, "." | "..");
+    text.split(['/', '\\']).filter(|name| !is_dots(name)).any(|name| {
+        let kept = name.split(';').next().unwrap_or_default().chars();
+        is_dots(&kept.filter(|c| *c != ' ' && !is_invisible(*c)).collect::<String>())
+    })
+}
+
 fn hides_separators(text: &str) -> bool {
     let count = |characters: &mut dyn Iterator<Item = char>| {
         characters.filter(|c| matches!(c, '/' | '\\' | '.' | '%' | '~')).count()
@@ -105,12 +115,20 @@ pub(super) const PATH_UNDER: &[Case] = &[
     holds("\"/safe\"", "\"/safe/My%20Documents/a\""),
     holds("\"/safe\"", "\"/safe/a\\\\b\""),
     holds("[\"/a\",\"/b\"]", "\"/b/x\""),
+    holds("\"/safe\"", "\"/safe/a; b/..x/...\""),
     holds("\"/\"", "\"/etc/passwd\""),
     fails("\"/safe\"", "\"/safe-not/a\""),
     fails("\"/safe\"", "\"/etc/passwd\""),
     fails("\"/safe\"", "\"/safe/../etc/passwd\""),
     fails("\"/safe\"", "\"/safe/../../../etc/passwd\""),
     fails("\"/safe\"", "\"/../etc\""),
+    unclear("\"/safe\"", "\"/safe/..;/etc/passwd\""),
+    unclear("\"/safe\"", "\"/safe/..;x=1/etc/passwd\""),
+    unclear("\"/safe\"", "\"/safe/.. /etc/passwd\""),
+    unclear("\"/safe\"", "\"/safe/ ../etc/passwd\""),
+    unclear("\"/safe\"", "\"/safe/..\\u200b/etc/passwd\""),
+    unclear("\"/safe\"", "\"/safe/.\\u00ad./etc/passwd\""),
+    unclear("\"/safe\"", "\"/safe/..%3b/etc/passwd\""),
     unclear("\"/safe\"", "\"/safe/..%2f..%2fetc/passwd\""),
     unclear("\"/safe\"", "\"/safe/%2e%2e/etc/passwd\""),
     unclear("\"/safe\"", "\"/safe/%252e%252e/etc/passwd\""),
