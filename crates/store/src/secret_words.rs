@@ -98,10 +98,10 @@ pub fn secret_values(argv: &[String], sealed: &[usize]) -> Vec<(usize, String)> 
     words.flat_map(of_word).collect()
 }
 
-/// What is secret in a variable of a server, by its name or its value. A short value may be an ordinary word.
+/// What is secret in a variable of a server, by its name or its value. A short value as a whole may be an ordinary word.
 pub fn secret_values_of_variable(name: &str, value: &str) -> Vec<String> {
     let mut found = values(None, &format!("{name}={value}"));
-    found.retain(|value| value.len() >= VARIABLE_BYTES_MIN);
+    found.retain(|found| found != value || value.len() >= VARIABLE_BYTES_MIN);
     found
 }
 
@@ -393,7 +393,8 @@ mod tests {
     #[test]
     fn a_plain_variable_may_hold_a_secret() {
         for (name, value, expected) in [
-            ("API_KEY", "abc", &["abc"][..]),
+            ("API_KEY", "abc-1234", &["abc-1234"][..]),
+            ("API_KEY", "open", &[]),
             ("DATABASE_URL", "postgres://me:pw@db/x", &["me:pw", "pw"]),
             ("ANY", "ghp_0123456789abcdef", &["ghp_0123456789abcdef"]),
             ("API_KEY", "${KEY}", &[]),
