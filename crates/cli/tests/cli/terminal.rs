@@ -221,7 +221,10 @@ fn the_gate_rings_when_a_call_waits_and_a_watch_decides_it() {
     );
 
     let second = std::thread::spawn(move || ask(&url, &token, 60.0));
-    watch.wait_for("the second call", |text| text.contains("\"amount\": 60"));
+    // What is typed before the prompt decides nothing.
+    watch.wait_for("the second prompt", |text| {
+        text.rsplit_once("\"amount\": 60").is_some_and(|(_, after)| after.contains("q quit"))
+    });
     watch.type_line("n too much");
     assert!(second.join().unwrap().text().contains("too much"));
     watch.wait_for("the decision", |text| text.contains("denied: send_money on `demo`"));
