@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_choose_systems_and_crates() {
+    fn arguments_select_systems_and_crates() {
         let of = |words: &[&str]| {
             let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
             wanted(&words).map(|(platforms, crates)| (platforms.len(), crates.len())).ok()

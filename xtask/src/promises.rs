@@ -430,7 +430,7 @@ mod tests {
     use super::{PROMISES, Said, note};
 
     #[test]
-    fn what_a_test_run_prints_is_understood() {
+    fn the_summary_of_a_test_run_is_parsed() {
         let mut said = Said::default();
         let lines = [
             "running 2 tests",
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn the_promises_stand_in_their_order_and_each_is_held_by_something() {
+    fn promises_are_in_order_and_each_has_a_test() {
         assert!(PROMISES.is_sorted_by_key(|promise| promise.id));
         let known = |id: &str| PROMISES.iter().any(|promise| promise.id == id);
         assert!(super::FULL.iter().all(|(id, _)| known(id)));

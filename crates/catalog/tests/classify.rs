@@ -269,7 +269,7 @@ fn lesson(line: &str) -> Lesson {
 }
 
 #[test]
-fn the_table_knows_its_lessons() {
+fn the_weight_table_matches_its_training_rows() {
     let lessons = lessons();
     let answers: Vec<Category> = lessons.iter().map(|l| of(&l.tool).category).collect();
     let pairs = || lessons.iter().zip(&answers);

@@ -211,7 +211,7 @@ fn tag_characters_are_decoded() {
 }
 
 #[test]
-fn ordinary_writing_in_any_language_is_not_odd() {
+fn ordinary_text_in_any_language_is_not_suspicious() {
     for text in [
         "⚠️ careful",
         "👩‍💻 1️⃣ ❤️",
@@ -328,7 +328,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_printed_never_holds_a_hidden_character(a in "\\PC{0,20}", b in any::<String>()) {
+    fn printed_text_has_no_hidden_characters(a in "\\PC{0,20}", b in any::<String>()) {
         let old = json!({"name": "t", "description": a});
         let new = json!({"name": "t", "description": b, b.clone(): b});
         for c in changes(&old, &new).chars().filter(|c| *c != '\n') {

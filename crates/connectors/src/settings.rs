@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_http_leaves_this_machine_for_nobody() {
+    fn plain_http_is_refused_beyond_this_machine() {
         for given in [
             "http://api.example.com",
             "http://192.168.0.1",

@@ -33,7 +33,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn an_entry_says_what_its_skill_md_says() {
+    fn an_entry_matches_the_frontmatter_of_its_file() {
         let skills: Vec<_> = crate::ALL.iter().flat_map(|connector| connector.skills).collect();
         assert!(!skills.is_empty());
         for skill in skills {

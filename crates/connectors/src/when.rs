@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn words_name_one_day_or_several() {
+    fn day_names_mean_one_day_or_several() {
         for (given, expected) in [
             ("2026-04-14", "2026-04-14 2026-04-15"),
             ("2026-4-9", "2026-04-09 2026-04-10"),
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_parsed_in_the_owners_zone() {
+    fn relative_days_are_parsed_in_the_owners_zone() {
         for (given, from, to) in [
             ("today", "2026-04-15T00:00:00+02:00", "2026-04-16T00:00:00+02:00"),
             ("Yesterday ", "2026-04-14T00:00:00+02:00", "2026-04-15T00:00:00+02:00"),

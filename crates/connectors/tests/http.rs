@@ -80,7 +80,7 @@ async fn a_redirect_is_an_answer_and_not_followed() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_too_large_cut_or_never_comes_is_an_error_that_names_the_host_only() {
+async fn a_failed_response_is_an_error_that_names_only_the_host() {
     let cut = answer(200, "", &"x".repeat(100)).split_at(120).0.to_owned();
     let fake = fake(vec![answer(200, "", &"x".repeat(5000)), cut]);
     let token = Secret::new("planted-token");

@@ -128,7 +128,7 @@ async fn twenty_calls_that_see_a_401_make_one_refresh_and_all_succeed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn desks_that_know_nothing_of_each_other_share_one_refresh_through_the_file() {
+async fn token_stores_in_two_processes_share_one_refresh_through_the_file() {
     let fixture = Fixture::new(-1);
     let desks: Vec<_> = (0..8).map(|_| Arc::new(fixture.connector_context())).collect();
     let asking: Vec<_> = desks
@@ -279,7 +279,7 @@ async fn a_refresh_that_failed_many_times_works_as_soon_as_it_can() {
 }
 
 #[tokio::test]
-async fn twenty_who_wait_for_a_refresh_that_fails_do_not_each_try() {
+async fn twenty_calls_share_one_failed_refresh() {
     let fixture = Fixture::new(-1);
     fixture.fault(status(503, ""));
     let ctx = Arc::new(fixture.connector_context());
@@ -296,7 +296,7 @@ async fn twenty_who_wait_for_a_refresh_that_fails_do_not_each_try() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_given_up_does_not_cut_the_refresh_short() {
+async fn a_cancelled_call_does_not_cancel_the_refresh() {
     let fixture = Fixture::new(-1);
     fixture.fault(FaultKind::Delay { ms: 300 });
     let ctx = fixture.connector_context();

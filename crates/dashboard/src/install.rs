@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_started_or_reached_is_not_offered() {
+    fn unreachable_servers_are_not_offered() {
         for source in [
             "",
             "[]",

@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn words_choose_sets_and_single_tools() {
+    fn arguments_select_sets_and_single_tools() {
         assert_eq!(shown(&[]), Ok(4));
         assert_eq!(shown(&["main"]), Ok(4));
         assert_eq!(shown(&["all"]), Ok(4));

@@ -132,7 +132,7 @@ async fn a_burst_of_progress_is_complete_and_in_order_before_the_response() {
 }
 
 #[tokio::test]
-async fn a_reader_that_stops_reading_loses_only_its_own_request() {
+async fn a_client_that_stops_reading_loses_only_its_own_request() {
     let link = python(|options| {
         options.bounds.backlog_max = 10;
         options.bounds.slow_reader_wait_max = Duration::from_millis(100);

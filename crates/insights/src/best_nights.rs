@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_made_the_nights_good_is_shared_and_noise_is_not() {
+    fn best_nights_share_their_cause_and_not_noise() {
         let asleep: Vec<f64> = noise(1).take(200).map(|own| 400.0 + 100.0 * own).collect();
         let recovery = asleep.iter().zip(noise(2)).map(|(asleep, own)| asleep / 6.0 + 5.0 * own);
         let of = |name: &str, series: Series, days_before: i32| Trait {
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn few_nights_say_how_many_are_missing() {
+    fn too_few_nights_report_how_many_are_missing() {
         let short = best_nights(&outcome(Better::Higher), &days(noise(1).take(30)), &[]);
         assert_eq!(short, Finding::not_enough("nights", 30, 40));
     }

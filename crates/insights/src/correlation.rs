@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn few_pairs_say_how_many_a_usual_effect_needs() {
+    fn too_few_pairs_report_how_many_are_needed() {
         let short = series((0..9).map(f64::from));
         let Finding::NotEnoughData(shortfall) = correlation(&short, &short, 0) else {
             unreachable!("nine pairs are too few");

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_no_middle_and_one_value_no_deviation() {
+    fn no_values_have_no_median_and_one_has_no_deviation() {
         assert_eq!((mean(&[]), median(&[]), variance(&[4.0])), (None, None, None));
         assert_eq!(median(&[4.0]), Some(4.0));
         assert_eq!(robust_deviation(&[1.0, 2.0, 3.0, 4.0, 100.0]), Some(MAD_TO_SIGMA));

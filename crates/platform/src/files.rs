@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_told_from_another_of_its_name() {
+    fn a_replaced_file_of_the_same_name_is_noticed() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         fs::write(at("a"), "first").unwrap();

@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_created_private_is_open_to_no_one_else() {
+    fn private_files_are_readable_by_their_owner_only() {
         let folder = tempfile::tempdir().unwrap();
         let (inner, file) = (folder.path().join("a/b"), folder.path().join("a/b/file"));
         create_folders(&inner).unwrap();

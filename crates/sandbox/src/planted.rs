@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_gives_the_same_person_and_seeds_take_turns() {
+    fn a_seed_gives_the_same_person_and_seeds_alternate_plants() {
         assert_eq!(person(7, 20_000, 365), person(7, 20_000, 365));
         let plants: Vec<Plant> = (0..5).map(|seed| person(seed, 20_000, 365).plant).collect();
         let all =

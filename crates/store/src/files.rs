@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_too_long_is_given_up() {
+    fn slow_work_times_out() {
         let (sender, receiver) = mpsc::channel::<()>();
         let waited = within(10, move || receiver.recv());
         assert_eq!(waited.unwrap_err().kind(), io::ErrorKind::TimedOut);

@@ -129,7 +129,7 @@ fn a_missing_home_and_a_file_in_its_place_are_told_apart() {
 }
 
 #[test]
-fn what_another_user_owns_is_refused() {
+fn files_of_another_user_are_refused() {
     // Only root can give a file away; for others the root folder has another owner.
     let base = tempfile::tempdir().unwrap();
     let home = Home::create(&base.path().join("home")).unwrap();

@@ -61,7 +61,7 @@ fn two_processes_see_each_others_changes() {
 }
 
 #[test]
-fn what_a_gate_does_not_run_with_does_not_wake_it() {
+fn changes_that_a_gate_does_not_use_do_not_wake_it() {
     let fixture = Fixture::new();
     let other = fixture.second();
     let generation = other.snapshot().unwrap().generation;

@@ -93,7 +93,7 @@ fn a_doubled_name_in_the_first_list_is_not_accepted() {
 }
 
 #[test]
-fn accepting_takes_what_is_seen_now_and_says_what_it_touched() {
+fn accepting_pins_the_current_definitions_and_lists_them() {
     let fixture = Fixture::new();
     fixture.add_builtin("s");
     fixture.observe("s", FIRST).unwrap();
@@ -119,7 +119,7 @@ fn accepting_takes_what_is_seen_now_and_says_what_it_touched() {
 }
 
 #[test]
-fn what_changed_after_the_owner_looked_is_not_accepted() {
+fn changes_made_after_the_owner_looked_are_not_accepted() {
     let fixture = Fixture::new();
     fixture.add_builtin("s");
     fixture.observe("s", FIRST).unwrap();
@@ -156,7 +156,7 @@ fn a_server_that_shows_other_tools_to_other_clients_moves_no_pin() {
 }
 
 #[test]
-fn what_other_clients_are_shown_for_the_first_time_is_not_accepted() {
+fn tools_first_shown_to_other_clients_are_not_accepted() {
     let fixture = Fixture::new();
     fixture.add_builtin("s");
     fixture.observe_by("s", "", FEW).unwrap();
@@ -199,7 +199,7 @@ fn definitions_that_differ_by_client_are_accepted_one_by_one() {
 }
 
 #[test]
-fn capability_sets_beyond_the_bound_share_one_place() {
+fn capability_sets_beyond_the_bound_share_one_row() {
     let fixture = Fixture::new();
     fixture.add_builtin("s");
     for set in 0..40 {

@@ -25,7 +25,7 @@ fn url(address: &str, headers: &[(&str, &str)]) -> Target {
 }
 
 #[test]
-fn what_was_added_is_read_back_with_its_secrets() {
+fn added_servers_are_read_back_with_their_secrets() {
     let fixture = Fixture::new();
     let hidden = EnvValue::Hidden(held("s3cret-env"));
     let plain = EnvValue::Plain("1".into());
@@ -166,7 +166,7 @@ fn names_and_targets_that_do_not_fit_are_refused() {
 }
 
 #[test]
-fn fit_targets_are_taken() {
+fn valid_targets_are_accepted() {
     let fixture = Fixture::new();
     let addresses = [
         "https://example.com/mcp",

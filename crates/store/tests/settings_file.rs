@@ -287,7 +287,7 @@ const WRONG: &[(&str, usize, usize, &str)] = &[
 ];
 
 #[test]
-fn what_is_wrong_is_said_with_its_place() {
+fn mistakes_are_reported_with_their_position() {
     for (text, line, column, words) in WRONG {
         let error = load(text).unwrap_err();
         let first = error.problems.first().unwrap();
@@ -333,7 +333,7 @@ fn the_hold_of_an_approval_is_read_by_its_former_name() {
 }
 
 #[test]
-fn a_service_is_as_usual_until_the_file_says_otherwise() {
+fn a_service_has_defaults_unless_the_file_sets_others() {
     let usual = load("").unwrap().service("whoop");
     assert_eq!((usual.sync_interval_minutes, usual.webhook), (30, false));
     let settings = load(
@@ -440,7 +440,7 @@ fn a_revocation_counts_whatever_else_does_not_fit() {
 }
 
 #[test]
-fn a_grant_that_names_what_does_not_exist_is_told_by_its_place() {
+fn a_grant_with_an_unknown_name_is_reported_with_its_position() {
     let fixture = Fixture::new();
     fixture.add_builtin("stored");
     fixture.put_policy("kept", DENY_ALL).unwrap();

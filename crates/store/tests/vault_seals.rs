@@ -16,7 +16,7 @@ fn vault(byte: u8) -> Vault {
 }
 
 #[test]
-fn what_was_sealed_opens_again() {
+fn sealed_values_open_again() {
     let random = Random::seeded(1);
     for plain in ["", "a", "Bearer abc", &"long ".repeat(10_000)] {
         let sealed =

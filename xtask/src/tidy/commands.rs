@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_may_use_itself_and_what_is_below_the_commands() {
+    fn a_command_may_use_itself_and_lower_modules() {
         for (path, text) in [
             ("policy/recommend.rs", "use crate::commands::policy::recorded::Then;"),
             ("policy/recommend.rs", "use super::explain;"),

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_door_that_is_not_in_the_table_is_found() {
+    fn a_dependency_missing_in_the_table_is_found() {
         let fine = "[package]\nname = \"catalog\"\n[dependencies]\npolicy.workspace = true\n";
         assert_eq!(findings(fine), Vec::<String>::new());
         let wrong =

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_door_that_is_not_in_the_table_is_found() {
+    fn a_dependency_missing_in_the_table_is_found() {
         let allowed =
             "use crate::exchange::context::RequestContext;\nuse crate::runtime::Services;\n";
         assert_eq!(findings("edge/http.rs", allowed), Vec::<String>::new());

@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_is_named_only_where_it_may_be() {
+    fn services_are_named_only_where_allowed() {
         let text = "fn f() {}\nlet name = \"whoop\";\n";
         assert_eq!(places("crates/cli/src/a.rs", text), ["crates/cli/src/a.rs:2"]);
         assert_eq!(places("crates/connectors/src/sync.rs", "use crate::whoop::X;").len(), 1);

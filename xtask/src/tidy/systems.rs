@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_system_is_asked_for_only_in_its_crate_and_in_tests() {
+    fn operating_systems_are_named_only_in_platform_and_tests() {
         let text = "//! rustix::fs\n#[cfg(unix)]\nfn f() { rustix::fs::sync(); }\n#[cfg(test)]\nmod tests { use std::os::unix; }\n";
         let places = |path: &str| -> Vec<String> {
             let file = SourceFile { path: path.into(), text: text.into() };

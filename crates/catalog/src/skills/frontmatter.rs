@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_fits_the_entry_that_says_the_same() {
+    fn a_file_with_the_same_frontmatter_matches() {
         for (yaml, expected) in [
             ("name: a\ndescription: Does it\n", json!({ "name": "a", "description": "Does it" })),
             (
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_says_something_else_or_more_does_not_fit() {
+    fn a_file_with_other_frontmatter_does_not_match() {
         let said = json!({ "name": "a", "description": "d" });
         for yaml in [
             "name: a\ndescription: other\n",

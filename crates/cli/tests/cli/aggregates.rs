@@ -135,7 +135,7 @@ fn an_open_policy_on_another_server_of_the_grant_does_not_lift_the_bound() {
 }
 
 #[test]
-fn what_leaves_are_means_of_whole_weeks_that_the_owner_can_recompute() {
+fn aggregates_are_weekly_means_that_the_owner_can_recompute() {
     let (test, _sandbox, token) = bounded();
     let up = test.up(&[]);
     let url = format!("{}/whoop", up.url());

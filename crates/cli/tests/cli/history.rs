@@ -41,7 +41,7 @@ fn the_newest_entries_are_shown_and_found() {
 }
 
 #[test]
-fn an_impossible_decision_is_refused_as_a_filter() {
+fn an_unknown_decision_is_refused_as_a_filter() {
     let output = CliTest::new().run(&["audit", "search", "--decision", "deny"]);
     assert_eq!(output.code, 2, "{}", output.all_output());
     assert!(output.stderr.contains("denied"), "{}", output.stderr);

@@ -92,7 +92,7 @@ fn mail_is_not_sent_to_a_server_whose_starttls_was_taken_away() {
 }
 
 #[test]
-fn answers_before_the_handshake_count_for_nothing() {
+fn responses_before_the_handshake_are_ignored() {
     let mut test = CliTest::new();
     let files = certificate(&mut test, "127.0.0.1");
     let mut server = MailServer::start(&files, "injects");

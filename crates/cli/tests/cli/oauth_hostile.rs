@@ -40,7 +40,7 @@ fn authorize(owner: &Owner, changes: &[(&str, &str)]) -> Answer {
 }
 
 #[test]
-fn no_answer_goes_to_an_address_that_was_not_registered() {
+fn no_response_goes_to_an_unregistered_redirect() {
     let test = CliTest::with_demo();
     let up = test.up(&[]);
     let owner = Owner::sign_in(&up);

@@ -259,7 +259,7 @@ fn a_page_that_is_forwarded_binds_no_account() {
 }
 
 #[test]
-fn nobody_but_the_person_of_a_grant_signs_in_for_it() {
+fn only_the_person_of_a_grant_signs_in_for_it() {
     let (test, server) = set_up();
     grant(&test, "unused");
     let up = test.up(&[]);

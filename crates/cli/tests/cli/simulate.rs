@@ -104,7 +104,7 @@ fn a_policy_in_the_gate_is_simulated_by_its_name() {
 const OPEN: &str = r#"{ "version": "1", "default": "allow" }"#;
 
 #[test]
-fn a_draft_that_changes_nothing_is_a_yes() {
+fn a_draft_without_changes_exits_with_0() {
     let test = set_up();
     test.write("same.json", r#"{ "version": "1", "default": "deny" }"#);
     let output = test.run(&["policy", "simulate", "same.json", "--grant", "bob"]);

@@ -263,7 +263,7 @@ fn the_demo_home_syncs_while_it_runs_and_explains_itself_afterwards() {
 
 /// Phrases that confused users: the command, the phrase now, and the phrase before.
 #[test]
-fn formerly_confusing_phrases_are_plain() {
+fn messages_use_the_agreed_phrases() {
     let test = CliTest::with_demo();
     for (command, plain, before) in [
         (&["audit", "verify"][..], "only a checkpoint kept elsewhere detects", "cannot be told"),

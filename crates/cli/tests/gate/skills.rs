@@ -156,7 +156,7 @@ fn the_capability_is_joined_and_modern_results_carry_caching_hints() {
 }
 
 #[test]
-fn a_hidden_skill_is_neither_listed_nor_told_from_an_unknown_one() {
+fn a_hidden_skill_is_not_listed_and_looks_unknown() {
     for default in ["deny", "allow"] {
         let policy = json!({
             "version": "1", "default": default, "resources": { "*": {} },

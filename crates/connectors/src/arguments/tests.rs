@@ -35,7 +35,7 @@ fn read(arguments: &Value, blank: Blank) -> Result<Args, String> {
 }
 
 #[test]
-fn four_ways_to_give_nothing_are_the_same() {
+fn four_forms_of_empty_params_are_equal() {
     let nothing = read(&json!({}), Blank::IsAbsent);
     for absent in [json!(null), json!(""), json!("null"), json!(" ")] {
         let arguments = json!({
@@ -97,7 +97,7 @@ fn an_error_names_the_argument_and_never_its_value() {
 }
 
 #[test]
-fn words_and_lists_are_read_leniently() {
+fn booleans_and_lists_are_read_leniently() {
     let arguments = json!({"color": " GREEN", "list": "[\"cycles\"]", "name": " x ", "flag": "on"});
     let found = read(&arguments, Blank::IsAbsent).unwrap();
     assert_eq!(found.color, Some(Color::Green));

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn answers_come_in_the_order_asked() {
+    async fn responses_come_in_the_order_of_requests() {
         let one = |n: u32| async move {
             for _ in 0..(10 - n) {
                 tokio::task::yield_now().await;

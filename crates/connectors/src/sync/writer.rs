@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn pages_that_came_meanwhile_are_kept_together_and_each_hears_of_its_own() {
+    async fn pages_read_during_a_sync_are_kept_and_reported_once() {
         let (_folder, records, writer) = fixture();
         let let_go = hold(&writer);
         let (one, two) = (writer.keep(Ids(vec!["a", "b"])), writer.keep(Ids(vec!["b", "c"])));
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_nobody_waits_for_any_more_is_left_out() {
+    async fn cancelled_work_is_skipped() {
         let (_folder, _records, writer) = fixture();
         let let_go = hold(&writer);
         drop(writer.keep(Ids(vec!["a"])));

@@ -430,7 +430,7 @@ mod tests {
     use super::{Day, Here, by_clock_of, is_today, when};
 
     #[test]
-    fn a_day_in_words_is_of_the_clock_it_is_counted_by() {
+    fn a_relative_day_belongs_to_the_clock_of_its_column() {
         // 2026-11-16T13:26:00Z; in Sydney it is the 17th already, in Honolulu still early on the 16th.
         let now_us = 1_794_835_560_000_000;
         let cases = [

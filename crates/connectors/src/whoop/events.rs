@@ -299,7 +299,7 @@ mod tests {
     use serde_json::json;
 
     #[tokio::test]
-    async fn what_is_written_while_somebody_looks_comes_once() {
+    async fn rows_written_during_a_read_appear_once() {
         let fixture = fixture(1);
         let write = |n: u32| {
             let updated = format!("2026-04-10T00:0{n}:00.000Z");

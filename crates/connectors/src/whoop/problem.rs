@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ten_codes_are_told_apart() {
+    fn the_ten_codes_are_distinct() {
         let mut names: Vec<_> = WhoopCode::ALL.iter().map(|code| code.as_str()).collect();
         names.sort_unstable();
         names.dedup();

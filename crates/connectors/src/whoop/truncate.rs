@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_damaged_record_is_told_and_breaks_nothing_around_it() {
+    fn a_damaged_record_is_reported_and_the_others_are_read() {
         let whole = [r#"{"a":1}"#, "{}", r#"{"b":"}"}"#];
         let damaged =
             [r#"{"a":"x}"#, r#"{"a":1}}"#, "[1]", "", r#"{"a":1,"b"}"#, "{\"a\":\"\u{1}\"}"];

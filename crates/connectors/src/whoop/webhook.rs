@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn only_whoops_own_word_of_these_minutes_is_taken() {
+    fn only_recent_deliveries_of_whoop_are_accepted() {
         let secrets = [Secret::new("new".to_owned()), Secret::new("old".to_owned())];
         let now = NOW_MS.to_string();
         let late = (NOW_MS - FRESH_MS - 1).to_string();

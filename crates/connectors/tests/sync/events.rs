@@ -23,7 +23,7 @@ fn cursor(events: &[String]) -> String {
 }
 
 #[tokio::test]
-async fn what_came_late_is_told_once_to_each_process() {
+async fn late_changes_are_reported_once_to_each_process() {
     let fixture = Fixture::new(40);
     let some = SyncRequest { since: Some("last 10 days".into()), ..SyncRequest::default() };
     assert_eq!(fixture.sync(&some).await["status"], "success");

@@ -17,7 +17,7 @@ fn status(code: u16, reset: Option<&str>) -> FaultKind {
 }
 
 #[tokio::test]
-async fn trouble_that_passes_is_waited_out() {
+async fn a_temporary_failure_is_retried() {
     for what in [
         status(429, Some("1")),
         status(429, None),
@@ -51,7 +51,7 @@ async fn a_page_that_hangs_is_asked_for_again_by_a_sync_and_not_while_an_agent_w
 }
 
 #[tokio::test]
-async fn trouble_that_stays_fails_one_resource_and_removes_nothing() {
+async fn a_permanent_failure_fails_one_resource_and_removes_nothing() {
     for (what, code) in [
         (status(418, None), "UPSTREAM_ERROR"),
         (status(403, None), "UPSTREAM_ERROR"),
@@ -97,7 +97,7 @@ async fn a_token_that_dies_in_the_middle_is_refreshed_once() {
 }
 
 #[tokio::test]
-async fn without_a_login_nothing_is_asked_and_the_way_in_is_said() {
+async fn without_a_login_no_request_is_sent_and_the_command_is_named() {
     let fixture = Fixture::new(30);
     fixture.ctx.accounts.lock("whoop").unwrap().wipe().unwrap();
     let result = fixture.sync(&SyncRequest::default()).await;

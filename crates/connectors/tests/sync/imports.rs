@@ -125,7 +125,7 @@ async fn tables_with_semicolons_and_decimal_commas_are_the_same_export() {
 }
 
 #[tokio::test]
-async fn a_comma_that_may_be_either_is_refused_with_words() {
+async fn an_ambiguous_comma_is_refused_with_a_hint() {
     let fixture = Fixture::new(30);
     let header = CYCLES.lines().next().unwrap();
     let row = |energy: &str, strain: &str| {
@@ -179,7 +179,7 @@ fn imported(fixture: &Fixture, kind: &str) -> usize {
 }
 
 #[tokio::test]
-async fn what_the_api_has_is_left_to_it_whichever_comes_first() {
+async fn records_of_the_api_win_in_any_order() {
     let fixture = Fixture::new(40);
     let first = takeout::import(&fixture.ctx, known_to_both(&fixture)).unwrap();
     assert_eq!(first.kinds["cycles"].written, 20);

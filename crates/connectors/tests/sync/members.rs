@@ -14,7 +14,7 @@ fn errors(result: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn the_login_of_somebody_else_neither_adds_nor_takes_away() {
+async fn a_login_of_another_person_changes_no_records() {
     let fixture = Fixture::new(40);
     fixture.full().await;
     let (theirs, ctx) = fixture.somebody_else();

@@ -70,7 +70,7 @@ async fn a_fresh_mirror_gets_ninety_days_and_then_what_is_new() {
 }
 
 #[tokio::test]
-async fn late_scores_edits_and_deletions_arrive() {
+async fn late_scores_edits_and_deletions_are_synced() {
     let fixture = Fixture::new(120);
     fixture.full().await;
     let mut sleeps: Vec<String> = fixture.upstream("sleep").into_keys().collect();
@@ -240,7 +240,7 @@ async fn keeping_pages_again_in_any_order_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_record_that_cannot_be_read_is_kept_and_said() {
+async fn an_unreadable_record_is_kept_and_reported() {
     let fixture = Fixture::new(30);
     let id = fixture.upstream("cycle").into_keys().next().unwrap();
     fixture.edit("cycle", &id, &json!({"score": {"strain": "a lot"}}));

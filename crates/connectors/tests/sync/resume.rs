@@ -41,7 +41,7 @@ async fn a_sync_that_was_cut_short_is_finished_by_the_next_one() {
 }
 
 #[tokio::test]
-async fn the_same_full_sync_asked_again_skips_what_it_has() {
+async fn a_repeated_full_sync_skips_complete_windows() {
     let fixture = Fixture::new(3_000);
     let sleeps = "/developer/v2/activity/sleep";
     let broken = FaultKind::Status { code: 418, retry_after: None, reset: None, body: None };

@@ -47,7 +47,7 @@ fn user(fixture: &Fixture) -> i64 {
 }
 
 #[tokio::test]
-async fn what_an_event_names_is_fetched_and_deletions_are_followed() {
+async fn records_named_by_an_event_are_fetched_or_deleted() {
     let fixture = Fixture::new(60);
     fixture.full().await;
     let user = user(&fixture);

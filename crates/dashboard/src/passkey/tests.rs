@@ -165,7 +165,7 @@ fn a_passkey_is_registered_and_signs_in_once_per_challenge() {
 }
 
 #[test]
-fn what_the_browser_says_is_checked() {
+fn client_data_of_the_browser_is_checked() {
     let stage = Stage::new();
     let good = data("localhost", GOOD_FLAGS, 0, &[]);
     let table = [
@@ -202,7 +202,7 @@ fn what_the_browser_says_is_checked() {
 }
 
 #[test]
-fn what_the_authenticator_says_is_checked() {
+fn authenticator_data_is_checked() {
     let stage = Stage::new();
     let good = data("localhost", GOOD_FLAGS, 1, &[]);
     let table: Vec<(&str, Vec<u8>, Result<u32, No>)> = vec![

@@ -207,7 +207,7 @@ async fn a_consent_fits_one_session_one_browser_and_one_request() {
 }
 
 #[tokio::test]
-async fn without_a_session_nothing_is_said_and_nothing_is_fetched() {
+async fn nothing_is_sent_or_fetched_without_a_session() {
     let stage = Stage::with_client();
     for path in ["/authorize", "/authorize/consent"] {
         let response =

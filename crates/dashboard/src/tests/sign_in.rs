@@ -297,7 +297,7 @@ async fn a_redirect_works_once_in_the_browser_that_began_it() {
 }
 
 #[tokio::test]
-async fn whom_nobody_added_is_refused_and_named_in_the_log() {
+async fn an_unknown_person_is_refused_and_logged() {
     let stage = team_stage();
     stage.registry.add_person("ann", Role::Auditor, Some("ann@other.example"), 0).unwrap();
     let sign_in = |subject: &str, claims: Value| {

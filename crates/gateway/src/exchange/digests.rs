@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_bound_where_they_come_unasked() {
+    fn unrequested_input_responses_are_bound_by_approvals() {
         let unasked = r#"{"name":"x","inputResponses":{"q":1}}"#;
         check("tools/call", unasked, "params\0{\"inputResponses\":{\"q\":1}}");
         assert_eq!(digested("tools/call", unasked, Answers::LeftOut), "{}");

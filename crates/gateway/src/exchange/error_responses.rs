@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wait_is_told_once_and_behind_the_owners_words() {
+    fn the_retry_time_is_added_once_after_the_owners_text() {
         let limited = |reason: &str, wait| Denial {
             retry_after_seconds: wait,
             ..Denial::new(Code::RateLimited, "/tools/echo/limits/0", reason.to_owned())

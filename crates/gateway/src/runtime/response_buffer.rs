@@ -209,7 +209,7 @@ mod tests {
 
     // One test, because there is one buffer.
     #[tokio::test(start_paused = true)]
-    async fn large_answers_share_the_room_and_give_it_back_with_their_last_copy() {
+    async fn large_responses_share_the_quota_and_release_it_with_their_last_copy() {
         let (one, other, third) =
             (BufferQuota::default(), BufferQuota::default(), BufferQuota::default());
         let mut kept = Vec::new();

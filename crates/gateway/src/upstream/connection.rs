@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn hyper_keeps_what_is_never_plain_and_gives_back_what_may_be() {
+    async fn hyper_returns_the_connection_after_odd_requests() {
         let small_responses = SMALL_RESPONSES_MIN as usize;
         // Response, how often, whether the connection is on the fast path afterwards, and from which
         // repetition on.

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_drips_ends_with_the_total_and_the_clients_time_is_not_counted() {
+    async fn a_dripping_body_ends_at_the_total_and_client_time_is_not_counted() {
         let second = Duration::from_secs(1);
         let waits = Waits { total_max: 20 * second, ..Waits::default() };
         let mut deadline = Deadline::new(&waits);

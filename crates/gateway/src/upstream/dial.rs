@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_address_that_says_nothing_does_not_hide_the_next() {
+    async fn a_silent_address_does_not_hide_the_next() {
         let (nowhere, _listener, _waiting) = unresponsive().await;
         let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
         let open = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_plain_is_not_read() {
+    fn only_plain_requests_take_the_fast_path() {
         let with = |header: &str| PLAIN.replace("Content-L", &format!("{header}\r\nContent-L"));
         let cases = [
             PLAIN.replace("1.1", "1.0"),

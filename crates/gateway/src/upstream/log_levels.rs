@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_most_talkative_level_is_told_as_long_as_anybody_wants_it() {
+    fn the_server_gets_the_most_verbose_level_in_use() {
         let mut levels = LogLevels::default();
         for (level, now_us, sent) in [
             ("error", 0, Some("error")),

@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_owner_accepted_of_a_doubled_name_is_shown_as_tools() {
+    fn accepted_definitions_of_a_duplicate_name_are_shown_as_tools() {
         let pinned = |text: &str| Pinned {
             fingerprint: catalog::pins::fingerprint_of_canonical(text),
             definition: text.to_owned(),
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_definition_does_not_class_its_tool() {
+    fn a_changed_definition_does_not_classify_its_tool() {
         let tool = |words: &str| format!(r#"[{{"name":"files","description":"{words}"}}]"#);
         let pins = after(&Pins::default(), &tool("Deletes all files for ever"));
         let accepted = facts(&pins, "files").category.map(str::to_owned);

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_item_larger_than_the_room_is_taken_alone() {
+    async fn one_item_larger_than_the_quota_is_accepted_alone() {
         let queue = queue(10, 4);
         queue.push("larger", WAIT_MAX).await.unwrap();
         assert_eq!(queue.push("x", WAIT_MAX).await, Err(PushError::Full));
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_oldest_go_when_told_to() {
+    async fn the_oldest_are_deleted_on_request() {
         let queue = queue(2, 100);
         assert_eq!(queue.push_dropping_oldest("a"), 0);
         assert_eq!(queue.push_dropping_oldest("b"), 0);

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resource_is_kept_in_mind_as_long_as_anybody_wants_it() {
+    fn a_subscription_lives_as_long_as_one_subscriber() {
         let restore_state = RestoreState::default();
         assert_eq!(messages(&restore_state), "");
         restore_state.subscribe("a:b");

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_answer_still_says_whom_it_was_for() {
+    fn a_malformed_response_still_has_its_id() {
         let cases = [
             (r#"{"jsonrpc":"2.0","id":5,"result":{"a":[1,,2]}}"#, Some("5")),
             (r#"{"jsonrpc":"2.0","id":5}"#, Some("5")),

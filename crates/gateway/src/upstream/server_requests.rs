@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_was_asked_least_is_asked_next() {
+    async fn the_least_recently_read_record_is_next() {
         let request_router = Arc::new(ServerRequestRouter::default());
         let mut calls: Vec<_> =
             (0..3).map(|_| request_router.enter(client_capabilities(r#"{"roots":{}}"#))).collect();
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_asked_so_much_at_once() {
+    fn a_call_has_a_bound_of_pending_approvals() {
         let request_router = Arc::new(ServerRequestRouter::default());
         let _call = request_router.enter(client_capabilities(r#"{"roots":{}}"#));
         let taken = (0..=WAITING_MAX).filter(|_| put(&request_router, "roots/list", "{}")).count();

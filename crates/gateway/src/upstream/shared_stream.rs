@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn one_hears_for_all_as_long_as_anybody_listens() {
+    async fn one_stream_serves_all_subscribers() {
         let shared = SharedStream::default();
         let (mut first, _, begins) = shared.listen();
         assert!(begins);

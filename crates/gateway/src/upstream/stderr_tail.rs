@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn the_owner_is_told_the_last_lines_without_secrets() {
+    fn the_owner_sees_the_last_lines_without_secrets() {
         let stderr = StderrTail::new(STDERR_BYTES_MAX);
         assert_eq!(stderr.last_stderr(None), None);
         stderr.write(b"first\n\n");

@@ -70,7 +70,7 @@ fn today_says_what_is_unusual_and_since_when() {
 }
 
 #[test]
-fn little_data_says_how_much_is_missing() {
+fn too_little_data_reports_what_is_missing() {
     let view = person(4).today_view();
     assert_eq!(view.state, "Not enough data to say what is usual.");
     assert!(view.cards[0].usual.contains("12 more needed"), "{}", view.cards[0].usual);

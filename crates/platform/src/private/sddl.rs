@@ -106,7 +106,7 @@ mod tests {
     const ME: &str = "S-1-5-21-1-2-3-1001";
 
     #[test]
-    fn lists_say_who_but_the_owner_may_use_a_file() {
+    fn access_lists_name_everyone_but_the_owner() {
         for (sddl, others, is_ours, words) in [
             (
                 "D:P(A;OICI;FA;;;S-1-5-21-1-2-3-1001)",

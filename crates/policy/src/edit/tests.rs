@@ -178,7 +178,7 @@ fn sections_are_created_when_they_are_needed() {
 }
 
 #[test]
-fn what_cannot_be_edited_without_loss_is_refused_or_kept() {
+fn edits_that_would_lose_text_are_refused() {
     let commented = "version: \"1\"\ndefault: deny\ntools: # all of them\n  x: {}\n";
     let refused = edit(commented, Format::Yaml, &[Edit::remove("/tools/x")]);
     assert!(matches!(refused, Err(EditError::Unsupported { .. })), "{refused:?}");

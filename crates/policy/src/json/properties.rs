@@ -364,7 +364,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(3000) })]
 
     #[test]
-    fn what_is_accepted_reads_the_same_elsewhere(bytes in mutated()) {
+    fn accepted_texts_read_the_same_in_other_readers(bytes in mutated()) {
         let elsewhere = serde_json::from_slice::<serde_json::Value>(&bytes);
         match (Doc::read(&bytes, &Bounds::MESSAGE), &elsewhere) {
             (Ok(doc), Ok(other)) => prop_assert!(agrees(doc.root(), other)),
@@ -386,7 +386,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_accepted_has_one_meaning(bytes in mutated()) {
+    fn accepted_texts_have_one_meaning(bytes in mutated()) {
         if let Ok(doc) = Doc::read(&bytes, &Bounds::MESSAGE) {
             prop_assert!(has_one_meaning(doc.text()));
         }
@@ -415,7 +415,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_surely_canonical_is(model in models(), choices in vec(any::<u8>(), 8)) {
+    fn the_quick_canonical_check_is_never_wrong(model in models(), choices in vec(any::<u8>(), 8)) {
         let text = spelled(&model, &choices);
         prop_assert!(sure_is_true(Doc::read(text.as_bytes(), &Bounds::ANSWER).unwrap().root()));
     }
@@ -459,7 +459,7 @@ proptest! {
     }
 
     #[test]
-    fn a_digit_that_no_double_holds_is_refused(whole in 0..1000_u32, zeros in 17..40_usize) {
+    fn a_number_beyond_a_double_is_refused(whole in 0..1000_u32, zeros in 17..40_usize) {
         let text = format!("{whole}.{}1", "0".repeat(zeros));
         let refused = Doc::read(text.as_bytes(), &Bounds::MESSAGE).is_err();
         prop_assert_eq!(refused, whole != 0, "{}", text);

@@ -335,7 +335,7 @@ fn written_strings_read_back() {
 }
 
 #[test]
-fn folding_meets_the_readers_that_are_careless() {
+fn case_folding_covers_careless_readers() {
     let cases = [
         ("name", "name"),
         ("NaMe", "name"),

@@ -75,7 +75,7 @@ fn a_long_prefix_that_does_not_match_falls_back_to_a_shorter_one() {
 }
 
 #[test]
-fn names_that_are_not_what_they_seem_are_told_apart() {
+fn deceptive_names_are_recognized() {
     let cases = [
         ("get_user", None),
         ("get-user.v2 x", None),

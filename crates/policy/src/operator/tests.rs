@@ -30,7 +30,7 @@ fn every_case_of_the_table_is_true() {
 }
 
 #[test]
-fn every_row_shows_all_that_it_can_answer() {
+fn every_row_lists_all_its_fields() {
     for row in operators() {
         for wanted in [TruthValue::Holds, TruthValue::Fails] {
             assert!(row.cases.iter().any(|case| case.truth == wanted), "{}: {wanted}", row.name);

@@ -108,7 +108,7 @@ fn path() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn what_is_left_is_json_and_has_nothing_more_to_cut(
+    fn a_cut_result_is_json_and_needs_no_second_cut(
         json in json(),
         paths in proptest::collection::vec(path(), 1..4),
         by_index in any::<bool>(),

@@ -28,7 +28,7 @@ fn yaml_reads_as_the_same_json() {
 }
 
 #[test]
-fn what_yaml_leaves_open_is_refused_with_its_place() {
+fn ambiguous_yaml_is_refused_with_its_position() {
     let cases = [
         ("", 1, 1, "the policy is empty"),
         ("# nothing\n", 1, 1, "the policy is empty"),

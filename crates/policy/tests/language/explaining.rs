@@ -27,7 +27,7 @@ fn steps(tool: &str, args: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_step_is_told_until_the_decision() {
+fn every_step_is_explained_until_the_decision() {
     assert_eq!(
         steps(
             "pay",

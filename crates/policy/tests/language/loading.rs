@@ -23,7 +23,7 @@ fn only(fault: &str) -> Problem {
 }
 
 #[test]
-fn a_fault_has_a_line_a_column_a_pointer_and_words() {
+fn a_fault_has_a_line_a_column_a_pointer_and_a_message() {
     for (marked, pointer, message, hint) in faults::FAULTS {
         let column = marked.chars().position(|c| c == MARK).unwrap() + 1;
         let fault = marked.replace(MARK, "");
@@ -190,7 +190,7 @@ fn yaml_has_the_same_fields_and_the_same_faults() {
 }
 
 #[test]
-fn what_is_likely_a_mistake_is_a_warning() {
+fn likely_mistakes_are_warnings() {
     let source = "{\"version\":\"1\",\"default\":\"deny\",\"hide\":[\"x*\"],\n\"tools\":{\"x1\":{},\n\"y\":{\"action\":\"deny\",\"deny_if\":[]},\n\"z\\u200b\":{}}}";
     let policy = Policy::load(source, Format::Json).unwrap();
     let warnings: Vec<_> =
@@ -245,7 +245,7 @@ fn oversized_patterns_are_refused_once_however_many_there_are() {
 
 /// A link to another file must not make its content part of an error.
 #[test]
-fn what_is_no_policy_is_not_quoted() {
+fn a_file_that_is_not_a_policy_is_not_quoted() {
     let texts = [
         "root:$6$SECRET:19000:0:99999:7:::\nfoo:SECRET:1\n",
         "-----BEGIN PRIVATE KEY-----\nSECRET==\n-----END PRIVATE KEY-----\n",

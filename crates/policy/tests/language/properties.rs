@@ -302,7 +302,7 @@ fn a_rule_that_denies_always_wins() {
 }
 
 #[test]
-fn what_lists_show_and_what_calls_get_agree() {
+fn lists_and_calls_agree_on_what_is_visible() {
     check(6_000, &policy_and_calls(), |(policy, calls)| {
         let Ok(loaded) = Policy::load(&policy.to_json(), Format::Json) else { return Ok(()) };
         for call in &calls {

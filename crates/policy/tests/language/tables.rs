@@ -85,7 +85,7 @@ fn passes(source: &str) -> bool {
 }
 
 #[test]
-fn what_loads_passes_the_schema() {
+fn policies_that_load_pass_the_schema() {
     let mut runner = TestRunner::deterministic();
     let mut loaded = 0;
     for _ in 0..300 {
@@ -101,7 +101,7 @@ fn what_loads_passes_the_schema() {
 }
 
 #[test]
-fn what_the_schema_refuses_does_not_load() {
+fn policies_that_the_schema_refuses_do_not_load() {
     let faults = [
         "{}",
         r#"{"version":"1"}"#,

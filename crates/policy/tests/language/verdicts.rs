@@ -35,7 +35,7 @@ fn denial(verdict: &Verdict) -> &Denial {
 }
 
 #[test]
-fn a_reason_is_the_rules_words_then_the_entrys_then_made_from_the_conditions() {
+fn a_reason_comes_from_the_rule_then_the_entry_then_the_conditions() {
     let policy = load(
         r#"{"version":"1","default":"deny","tools":{
         "a":{"action":"deny","reason":"not today"},
@@ -79,7 +79,7 @@ fn a_reason_is_the_rules_words_then_the_entrys_then_made_from_the_conditions() {
 }
 
 #[test]
-fn a_hidden_call_is_told_what_a_made_up_name_is_told() {
+fn a_hidden_tool_gets_the_error_of_an_unknown_name() {
     let policy = load(
         r#"{"version":"1","default":"deny","hide":["secret_*"],"tools":{"x":{"action":"hide","reason":"r"},"secret_a":{}}}"#,
     );
@@ -99,7 +99,7 @@ fn a_hidden_call_is_told_what_a_made_up_name_is_told() {
 }
 
 #[test]
-fn a_hidden_name_meets_the_rules_that_a_made_up_one_would_meet() {
+fn a_hidden_name_is_judged_like_an_unknown_one() {
     let rule = r#"{"conditions":[{"path":"args.n","op":"eq","value":1}],"on_deny":"no ones"}"#;
     let real = r#"{"conditions":[{"path":"tool.risk","op":"eq","value":"high"}]}"#;
     let cases = [
@@ -309,7 +309,7 @@ fn a_warning_names_what_is_odd() {
 }
 
 #[test]
-fn a_changed_tool_is_told_apart_by_its_code() {
+fn a_changed_tool_has_its_own_error_code() {
     let policy = load(r#"{"version":"1","default":"allow"}"#);
     for (definition, message) in [
         (Definition::Changed, "changed since the owner accepted it"),
@@ -330,7 +330,7 @@ fn a_changed_tool_is_told_apart_by_its_code() {
 }
 
 #[test]
-fn methods_that_nobody_knows_pass_only_under_default_allow() {
+fn unknown_methods_pass_only_under_default_allow() {
     let closed = load(r#"{"version":"1","default":"deny","tools":{"*":{}},"prompts":{"*":{}}}"#);
     let open = load(
         r#"{"version":"1","default":"allow","hide":["*"],"all_tools":{"deny_if":[{"conditions":[]}]}}"#,
@@ -373,7 +373,7 @@ fn lists_show_what_may_be_called_and_what_is_denied_openly() {
 }
 
 #[test]
-fn what_servers_may_ask_and_what_a_change_means_can_be_asked_for() {
+fn server_requests_and_on_change_can_be_recommended() {
     let silent = load(r#"{"version":"1","default":"deny"}"#);
     assert!(ServerRequest::ALL.into_iter().all(|request| silent.server_may_ask(request)));
     let some = load(r#"{"version":"1","default":"deny","server_requests":["roots"]}"#);
@@ -421,7 +421,7 @@ fn a_name_in_a_reason_is_short_and_visible() {
 }
 
 #[test]
-fn where_only_aggregates_may_leave_everything_else_is_denied() {
+fn under_aggregate_only_everything_else_is_denied() {
     let policy = load(
         r#"{"version":"1","default":"allow","aggregate_only":10,"tools":{"*":{},"ask":{"action":"require_approval"}},
             "resources":{"*":{}},"prompts":{"*":{}},

@@ -41,7 +41,7 @@ fn file(accounts: &Accounts, service: &str) -> PathBuf {
 }
 
 #[test]
-fn what_is_saved_is_what_is_loaded() {
+fn saved_values_load_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let accounts = open(folder.path());
     assert_eq!(accounts.load("whoop").unwrap(), None);

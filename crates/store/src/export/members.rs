@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn the_quick_way_finds_what_the_slow_one_does() {
+    fn the_fast_search_agrees_with_the_slow_one() {
         for (json, is_quick) in [
             (r#"{"a":1,"b":"x","c":null,"d":true,"e":-1.5e-7}"#, true),
             (r#"{"a":{"b":"}","c":[1,{"d":"]"}]},"e":[],"f":{}}"#, true),

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_broken_is_said_with_its_place() {
+    fn broken_texts_are_reported_with_their_position() {
         assert_eq!(split("{\"a\":1}]", 3), Err(SplitError::Unbalanced(7)));
         assert_eq!(split("{\"a\":[1}", 3), Err(SplitError::Unbalanced(7)));
         assert_eq!(split("{\"a\":1", 3), Err(SplitError::CutShort));

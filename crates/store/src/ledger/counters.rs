@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_never_written_alike_and_come_apart_again() {
+    fn different_keys_are_written_differently_and_read_back() {
         let long = "x".repeat(5_000);
         let parts = [
             (Scope::Grant, "a", "bc"),
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn forgotten_counters_leave_nothing_behind() {
+    fn removed_counters_leave_nothing_behind() {
         let mut counters = Counters::default();
         let limit = [limit(&counters, "a", 10, 1, 1)];
         admit(&mut counters, &limit, 0).unwrap();

@@ -150,7 +150,7 @@ mod tests {
     use proptest::prelude::{Strategy, prop, prop_assert, prop_assert_eq, proptest};
 
     #[test]
-    fn room_and_waiting_times() {
+    fn quota_and_retry_times() {
         // (window, events as (tick, amount), now, amount, max, expected)
         type Case = (u64, &'static [(u64, i128)], u64, i128, i128, Result<(), RetryAfter>);
         let table: &[Case] = &[

@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_refused() {
+    fn unknown_syntax_is_refused() {
         let table = [
             ("mysql://u@h/d", "not an address"),
             ("postgres", "not an address"),

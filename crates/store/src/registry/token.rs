@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_is_told_apart() {
+    fn text_that_is_not_a_token_is_recognized() {
         let good = Token::generate(&Random::seeded(1)).unwrap();
         let good = good.expose();
         let table = [
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_a_token_is_blanked() {
+    fn text_like_a_token_is_blanked() {
         let token = Token::generate(&Random::seeded(1)).unwrap();
         let token = token.expose();
         let cut = token.get(..30).unwrap();

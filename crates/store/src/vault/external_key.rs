@@ -253,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_what_is_read() {
+    fn written_values_read_back_unchanged() {
         let words = ["secret-tool", "lookup", "a b", "\"'\n#"].map(str::to_owned).to_vec();
         let external = ExternalKey {
             keeper: KeyStore::Keyring,
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_are_not_right_are_complained_about_without_repeating_them() {
+    fn invalid_answers_are_refused_without_repeating_them() {
         let key = "ab".repeat(32);
         let table = [
             ("keeper = \"keyring\"".to_owned(), "missing field `key`"),

@@ -128,7 +128,7 @@ fn filters_find_what_they_say() {
 }
 
 #[test]
-fn a_span_of_time_is_found_whatever_the_clock_was_set_to_before_it() {
+fn a_span_is_found_after_the_clock_was_set() {
     for set_to in [NOON.wall_us + YEAR_US, NOON.wall_us - YEAR_US] {
         let fixture =
             LedgerFixture::with(Options { segment_bytes_max: 2_000, ..Options::default() });
@@ -170,7 +170,7 @@ impl std::io::Write for RemovingWriter {
 }
 
 #[test]
-fn a_chain_whose_rows_are_retired_while_it_is_exported_is_not_called_whole() {
+fn a_chain_retired_during_its_export_does_not_verify_as_complete() {
     let (fixture, _ledger) = written();
     let reader = fixture.reader();
     let mut out = RemovingWriter(fixture, 0);
@@ -338,7 +338,7 @@ type Expected = fn(&Result<Verified, VerifyError>) -> bool;
 
 /// A row that is gone tells nothing any more, unless what is left tells the hash it had.
 #[test]
-fn a_checkpoint_of_a_retired_row_holds_only_where_the_log_still_tells_its_hash() {
+fn a_checkpoint_of_a_retired_row_needs_its_hash_in_the_log() {
     let (fixture, ledger) = written();
     let newest = ledger.checkpoint().unwrap();
     let first = fixture.reader().verify(None).unwrap();
@@ -423,7 +423,7 @@ fn kept(path: &std::path::Path) -> PathBuf {
 }
 
 #[test]
-fn who_is_killed_while_retired_rows_go_leaves_a_log_that_verifies() {
+fn a_kill_during_retention_leaves_a_log_that_verifies() {
     let (fixture, before, left) = (0..20).find_map(|_| retired()).unwrap();
     let gone = before.iter().rev().skip_while(|path| left.contains(path));
     let mut last_first_seq = u64::MAX;
@@ -444,7 +444,7 @@ fn who_is_killed_while_retired_rows_go_leaves_a_log_that_verifies() {
 }
 
 #[test]
-fn a_follower_that_was_stopped_goes_on_after_the_rows_that_were_retired() {
+fn a_stopped_follower_continues_after_retired_rows() {
     let (fixture, ledger) = written();
     let mut follower = fixture.reader().follow().unwrap();
     drop(ledger);

@@ -326,7 +326,7 @@ fn a_busy_counter_stays_small_and_strict(fixture) {
 
 /// Versions that knew grants by their label wrote such rows: the first grant with that label keeps the count.
 #[test]
-fn what_was_counted_by_label_goes_on_for_the_grant_and_not_for_the_next_of_its_name() {
+fn counts_of_a_label_continue_for_its_grant_only() {
     for scope in ["grant", "session"] {
         let fixture = LedgerFixture::new();
         let rules =

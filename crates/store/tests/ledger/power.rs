@@ -116,7 +116,7 @@ fn no_acknowledged_call_is_lost_by_a_power_cut() {
 }
 
 #[test]
-fn what_is_cut_off_is_kept_and_told() {
+fn truncated_entries_are_kept_and_reported() {
     let fixture = LedgerFixture::new();
     let ledger = fixture.open();
     let rules = limited(r#"{"counter":"c","window":"day","max":10}"#);

@@ -148,7 +148,7 @@ fn a_log_that_shrank_stops_everything_until_it_is_whole() {
 }
 
 #[test]
-fn foreign_bytes_at_the_end_stop_everything_until_they_are_gone() {
+fn unknown_bytes_at_the_end_stop_writes_until_removed() {
     for garbage in [&b"garbage\n"[..], b"no newline", b"{\"kind\":\"decision\"}\n", &[0; 100]] {
         let (fixture, ledger) = begun();
         let size = fs::metadata(fixture.segment(1)).unwrap().len();

@@ -231,7 +231,7 @@ fn days_are_whole_and_strictly_written() {
 }
 
 #[test]
-fn an_order_is_checked_in_the_documented_order() {
+fn a_request_is_checked_in_the_documented_order() {
     let fixture = filled();
     let empty = Fixture::new();
     fs::write(fixture.path("taken"), "x").unwrap();

@@ -52,7 +52,7 @@ fn plant(fixture: &Fixture, service: &str) {
 }
 
 #[test]
-fn what_is_forgotten_is_in_no_file_any_more() {
+fn deleted_values_are_in_no_file() {
     let fixture = Fixture::new();
     plant(&fixture, "forgotten");
     fixture.store(&TestRecord::new("cycles", "kept", 0, None));
@@ -281,7 +281,7 @@ fn a_process_killed_in_mid_sync_leaves_whole_pages_and_the_next_one_goes_on() {
 }
 
 #[test]
-fn a_disk_that_is_full_is_said_and_leaves_what_was_there() {
+fn a_full_disk_is_reported_and_keeps_the_old_file() {
     let fixture = Fixture::new();
     fixture.store(&TestRecord::new("sleeps", "before", 0, None));
     // Files of this process may not grow beyond 400 blocks of 512 bytes.

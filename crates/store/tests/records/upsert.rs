@@ -114,7 +114,7 @@ fn deletions_leave_a_note_until_the_record_comes_back() {
 }
 
 #[test]
-fn what_an_archive_brought_gives_way_and_brings_nothing_back() {
+fn archived_records_yield_to_synced_ones_and_restore_none() {
     let fixture = Fixture::new();
     let archived = |words| {
         let mut record = TestRecord::new("saved", "7", 0, Some(10)).version(50, words);

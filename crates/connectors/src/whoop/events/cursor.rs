@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn times_and_words_are_read_and_nonsense_is_not() {
+    fn times_and_day_names_are_parsed_and_nonsense_is_refused() {
         assert!(matches!(Since::read("2026-04-14", HERE), Some(Since::Instant(_))));
         assert!(matches!(Since::read("yesterday", HERE), Some(Since::Instant(_))));
         for text in ["", "garbage", "abcZ", "bm90IGEgY3Vyc29y", "x:y"] {

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn one_reader_stands_where_it_was_last_and_several_where_the_first_was() {
+    fn cursors_resume_at_the_position_of_the_slowest_reader() {
         let (one, several) = (Caller::in_session("alice", 1), Caller::of_grant("alice"));
         let marks = Marks::default();
         for seq in [10, 20] {
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_joined_starts_where_the_first_of_both_does() {
+    fn joined_spans_start_at_the_earlier_start() {
         let text = |day: u32, id: &str| {
             use base64::Engine as _;
             let plain = format!("2026-04-{day:02}T00:00:00.000Z|sleeps|{id}");
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_of_before_readers_were_told_apart_are_still_read() {
+    fn cursors_without_a_reader_name_are_still_read() {
         let old = read(r#"[{"cursor":"c","seq":3,"start_us":1}]"#);
         assert_eq!(joined(old.iter()).map(|mark| mark.seq), Some(3));
         let kept = serde_json::to_string(&given(&Caller::in_session("g_1", 5), "c", 3));

@@ -199,7 +199,7 @@ fn an_unscored_record_has_null_scores_whatever_whoop_sends() {
 }
 
 #[test]
-fn a_record_that_cannot_be_read_is_kept_and_says_why() {
+fn an_unreadable_record_is_kept_with_its_reason() {
     for (kind, raw, field) in [
         (
             Kind::Cycles,

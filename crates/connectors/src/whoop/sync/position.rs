@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_done_is_left_out_and_the_recent_part_never_is() {
+    fn finished_windows_are_skipped_and_recent_ones_never() {
         for (from, again, done, expected) in [
             (10, 90, &[][..], &[(10, None)][..]),
             (10, 90, &[(0, 100)], &[(90, None)]),
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_sync_goes_on_and_another_takes_the_rest_along() {
+    fn a_sync_continues_and_another_finishes_it() {
         let now = 1_000 * DAY_US;
         let old = Position { from_us: 0, began_us: now - 1, done: vec![(0, 500 * DAY_US)] };
         let (same, gaps) = resumed(Some(old.clone()), 0, now);

@@ -79,7 +79,7 @@ async fn a_sync_in_between_loses_no_event_and_repeats_none() {
 }
 
 #[tokio::test]
-async fn questions_about_events_are_checked_in_order() {
+async fn event_arguments_are_checked_in_order() {
     let fixture = fixture(3);
     for (arguments, word) in [
         (json!({"since": "x", "until": "y", "limit": 0, "resources": []}), "since"),
@@ -151,7 +151,7 @@ async fn resources_show_the_mirror_and_fetch_nothing() {
 }
 
 #[tokio::test]
-async fn exports_check_what_they_are_asked_and_stay_in_their_folder() {
+async fn exports_check_their_arguments_and_stay_in_their_folder() {
     let mut fixture = fixture(10);
     let ask = |kind: &str, format: &str, path: &str| json!({"kind": kind, "format": format, "path": path});
     let empty = fixture.call("export_whoop", ask("cycles", "csv", "c.csv")).await;
@@ -248,7 +248,7 @@ async fn the_bounds_of_an_export_may_be_words() {
 }
 
 #[test]
-fn what_may_ask_whoop_says_so() {
+fn tools_that_may_contact_whoop_are_marked() {
     let here: Vec<&str> = CONNECTOR
         .tools
         .iter()

@@ -91,7 +91,7 @@ async fn a_failed_part_is_null_with_a_warning_and_all_failed_is_the_failure() {
 }
 
 #[tokio::test]
-async fn a_cycle_without_recovery_is_said_when_whoop_was_asked() {
+async fn a_missing_recovery_is_reported_after_asking_whoop() {
     let fixture = fixture(10);
     let day = fixture.call("get_whoop_daily_summary", json!({"date": "2026-04-10"})).await;
     let id = day["recovery"]["sleep_id"].as_str().unwrap();
@@ -103,7 +103,7 @@ async fn a_cycle_without_recovery_is_said_when_whoop_was_asked() {
 }
 
 #[tokio::test]
-async fn what_is_no_day_is_refused() {
+async fn text_that_is_not_a_day_is_refused() {
     let fixture = fixture(3);
     for date in ["", "2026-13-01", "2026-04-10T00:00:00Z", "last week", "soon"] {
         let answer = fixture.call("get_whoop_daily_summary", json!({"date": date})).await;

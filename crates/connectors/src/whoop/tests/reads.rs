@@ -121,7 +121,7 @@ async fn without_whoop_the_mirror_answers_and_says_so_and_nothing_is_the_failure
 }
 
 #[tokio::test]
-async fn single_records_come_by_id_and_an_id_leads_nowhere_else() {
+async fn single_records_are_read_by_id_only() {
     let fixture = fixture(10);
     let sleeps = fixture.call("list_whoop_sleeps", json!({"limit": 2})).await;
     let sleep = &sleeps["records"][0];
@@ -145,7 +145,7 @@ async fn single_records_come_by_id_and_an_id_leads_nowhere_else() {
 }
 
 #[tokio::test]
-async fn a_record_that_cannot_be_read_is_told_and_not_lost() {
+async fn an_unreadable_record_is_reported_and_not_lost() {
     let fixture = fixture(6);
     let cycles = fixture.call("list_whoop_cycles", json!({"fresh": true})).await;
     let id = cycles["records"][2]["id"].to_string();
@@ -168,7 +168,7 @@ async fn a_record_that_cannot_be_read_is_told_and_not_lost() {
 }
 
 #[tokio::test]
-async fn many_records_that_cannot_be_read_are_told_in_few_words() {
+async fn many_unreadable_records_are_summarized() {
     let fixture = fixture(60);
     let cycles = fixture.call("list_whoop_cycles", json!({"fresh": true})).await;
     let broken = json!({"score": {"strain": "much"}, "updated_at": "2026-04-15T09:00:00.000Z"});
@@ -184,7 +184,7 @@ async fn many_records_that_cannot_be_read_are_told_in_few_words() {
 }
 
 #[tokio::test]
-async fn what_whoop_deleted_is_gone_after_a_fresh_list() {
+async fn records_deleted_at_whoop_are_gone_after_a_fresh_list() {
     let fixture = fixture(8);
     let workouts = fixture.call("list_whoop_sleeps", json!({"fresh": true})).await;
     let id = workouts["records"][1]["id"].as_str().unwrap().to_owned();
@@ -239,7 +239,7 @@ async fn a_window_without_length_holds_what_lies_across_it() {
 }
 
 #[tokio::test]
-async fn what_is_uploaded_late_is_not_hidden_by_a_newer_record_that_was_asked_for() {
+async fn a_late_upload_is_found_behind_a_newer_record() {
     let fixture = fixture(60);
     let control = fixture.whoop.control();
     let is_late = |workout: &Value| workout["start"].as_str().unwrap() > "2026-03-20";
@@ -261,7 +261,7 @@ async fn what_is_uploaded_late_is_not_hidden_by_a_newer_record_that_was_asked_fo
 }
 
 #[tokio::test]
-async fn lists_that_whoop_does_not_know_are_its_failure_and_not_a_day_that_is_missing() {
+async fn a_failed_list_of_whoop_is_not_a_missing_day() {
     let fixture = fixture(3);
     let missing = FaultKind::Status { code: 404, retry_after: None, reset: None, body: None };
     fixture.whoop.control().fault(Fault::on("/developer", missing));

@@ -106,7 +106,7 @@ async fn a_cycle_that_changes_takes_its_recovery_along() {
 }
 
 #[tokio::test]
-async fn sleeps_say_how_long_was_slept_what_was_needed_and_what_was_owed() {
+async fn sleeps_have_asleep_seconds_need_and_debt() {
     let fixture = fixture(10);
     fixture.call("sync_whoop", json!({})).await;
     let sleeps = fixture.call("list_whoop_sleeps", json!({})).await;
@@ -158,7 +158,7 @@ async fn the_sleep_of_a_cycle_is_its_main_one_from_the_mirror_as_from_whoop() {
 }
 
 #[tokio::test]
-async fn words_are_the_owners_day_and_a_date_is_a_utc_day() {
+async fn relative_days_are_local_and_dates_are_utc() {
     let fixture = fixture(20);
     fixture.call("sync_whoop", json!({})).await;
     // Whatever the clock of the newest record is, move it east of the date line.
@@ -225,7 +225,7 @@ async fn a_cycle_left_open_does_not_answer_for_later_days() {
 }
 
 #[tokio::test]
-async fn a_cycle_that_whoop_itself_left_open_is_said_to_be_stale() {
+async fn a_cycle_left_open_by_whoop_is_marked_stale() {
     let fixture = fixture(10);
     fixture.call("sync_whoop", json!({})).await;
     let open = fixture.call("list_whoop_cycles", json!({"limit": 1})).await;
@@ -240,7 +240,7 @@ async fn a_cycle_that_whoop_itself_left_open_is_said_to_be_stale() {
 }
 
 #[tokio::test]
-async fn impossible_times_are_kept_counted_and_said() {
+async fn impossible_times_are_kept_counted_and_reported() {
     let fixture = fixture(20);
     let workouts = fixture.whoop.control().records("workout").unwrap();
     let newest = &workouts[workouts.len() - 2..];
@@ -269,7 +269,7 @@ async fn impossible_times_are_kept_counted_and_said() {
 }
 
 #[tokio::test]
-async fn health_says_how_long_the_login_took_and_whether_it_can_be_refreshed() {
+async fn health_reports_login_latency_and_refresh_token() {
     let fixture = fixture(3);
     let health = fixture.call("health_check", json!({"live": false})).await;
     let auth = &health["checks"]["auth"];

@@ -131,7 +131,7 @@ fn rules_limits_and_redactions_are_added_and_removed() {
 }
 
 #[test]
-fn many_tools_are_changed_at_once_and_wrong_fields_are_refused_in_words() {
+fn many_tools_are_changed_at_once_and_wrong_fields_are_explained() {
     let text = changed(YAML, YAML, &[("do", "bulk"), ("bulk_state", "deny")]).unwrap();
     assert_eq!(text.matches("action: deny").count(), 3, "{text}");
     let open = ("open", "/tools/pay");

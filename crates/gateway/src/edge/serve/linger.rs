@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_does_not_end_is_given_up() {
+    async fn a_client_that_does_not_exit_times_out() {
         let (_client, server) = duplex(64);
         assert_eq!(linger(true, server).await, WAIT_MAX);
         let (mut client, server) = duplex(BYTES_PER_POLL);

@@ -177,7 +177,7 @@ fn encode(way: u8, text: &str) -> String {
 
 proptest! {
     #[test]
-    fn whatever_is_written_around_it_a_secret_is_not_shown(
+    fn a_secret_is_masked_in_any_context(
         secret in "[!-~é]{6,40}",
         before in "[ -~\n]{0,40}",
         after in "[ -~\n]{0,40}",
@@ -201,7 +201,7 @@ proptest! {
     }
 
     #[test]
-    fn in_base64_it_is_not_shown_either(
+    fn a_secret_in_base64_is_masked(
         secret in "[!-~]{6,40}",
         before in prop::collection::vec(any::<u8>(), 0..20),
         after in prop::collection::vec(any::<u8>(), 0..20),

@@ -156,7 +156,7 @@ fn the_algorithm_is_that_of_the_issuers_key() {
 }
 
 #[test]
-fn what_is_not_a_token_is_refused() {
+fn text_that_is_not_a_token_is_refused() {
     let issuer = Issuer::new();
     let keys = [issuer.key(None)];
     let good = issuer.token(&json!({ "alg": "ES256" }), &claims());

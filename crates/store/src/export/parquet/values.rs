@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_number_is_refused() {
+    fn text_that_is_not_a_number_is_refused() {
         for json in ["", "-", ".", "-.", "1.2.3", "1,5", "x", "1x", "--1", "+-1", "true"] {
             assert!(double(json).is_err(), "{json}");
         }
@@ -100,7 +100,7 @@ mod tests {
         }
 
         #[test]
-        fn whatever_is_written_is_read_alike(json in "[-+.0-9eE]{0,17}") {
+        fn any_written_text_reads_back_the_same(json in "[-+.0-9eE]{0,17}") {
             prop_assert_eq!(double(&json).ok(), json.parse().ok());
         }
     }
