@@ -2,16 +2,16 @@
 //! replaced atomically, and only by the holder of the account's lock.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io;
+use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::Serialize;
 
 use crate::home::{Home, private};
-use crate::locked_file::{self, FILE_BYTES_MAX, FileError, io_error};
+use crate::locked_file::{self, FileError, Folder, io_error};
 use crate::random::{Random, RandomError};
+use crate::registry::{Registry, SharedFolder};
 use crate::secret::Secret;
 use crate::vault::{Vault, VaultError};
 
@@ -113,9 +113,11 @@ pub enum AccountsError {
     Io(#[from] FileError),
 }
 
-/// The accounts of one home.
+/// The accounts of one home, or of all homes that share a store.
 #[derive(Clone, Debug)]
 pub struct Accounts {
+    files: Folder,
+    /// For what concerns this machine alone: back-off and last use.
     folder: PathBuf,
     vault: Arc<Vault>,
     random: Random,
@@ -125,7 +127,20 @@ impl Accounts {
     pub fn open(home: &Home, vault: Arc<Vault>, random: Random) -> Result<Accounts, AccountsError> {
         let folder = home.path().join("accounts");
         locked_file::make_folder(&folder)?;
-        Ok(Accounts { folder, vault, random })
+        Ok(Accounts { files: Folder::Home(folder.clone()), folder, vault, random })
+    }
+
+    /// The accounts that belong to a registry: in its home, or on its store.
+    pub fn of(
+        home: &Home,
+        registry: &Arc<Registry>,
+        random: Random,
+    ) -> Result<Accounts, AccountsError> {
+        let accounts = Accounts::open(home, Arc::clone(registry.vault()), random)?;
+        Ok(match SharedFolder::of(registry, "accounts") {
+            Some(folder) => Accounts { files: Folder::Shared(folder), ..accounts },
+            None => accounts,
+        })
     }
 
     /// The account of a service with its secrets opened; none if it was never connected.
@@ -140,12 +155,12 @@ impl Accounts {
 
     /// The services with an account here, whether or not their files are readable.
     pub fn list(&self) -> Result<Vec<String>, AccountsError> {
-        Ok(locked_file::names(&self.folder, is_name)?)
+        Ok(self.files.names(is_name)?)
     }
 
-    /// Changes whenever the account changes; costs one `stat`.
+    /// Changes whenever the account changes; costs one `stat`, or one read of a local row.
     pub fn version(&self, service: &str) -> Option<FileVersion> {
-        FileVersion::of(&self.path(service, "json").ok()?)
+        self.files.version(&file_name(service).ok()?)
     }
 
     /// The back-off marker, which tells all processes until when not to call a service.
@@ -178,20 +193,14 @@ impl Accounts {
     }
 
     fn text(&self, service: &str) -> Result<Option<String>, AccountsError> {
-        let path = self.path(service, "json")?;
-        let file = match File::open(&path) {
-            Ok(file) => file,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(e) => return Err(io_error("open", &path)(e).into()),
-        };
-        let mut text = String::new();
-        match io::Read::read_to_string(&mut io::Read::take(file, FILE_BYTES_MAX), &mut text) {
-            Ok(_) => Ok(Some(text)),
-            Err(e) if e.kind() == io::ErrorKind::InvalidData => {
-                Err(damaged(service, "it is not text"))
-            }
-            Err(e) => Err(io_error("read", &path)(e).into()),
-        }
+        self.files.read(&file_name(service)?).map_err(|error| unreadable(service, error))
+    }
+
+    /// The account as the holder of its lock must see it.
+    fn load_locked(&self, service: &str) -> Result<Option<Account>, AccountsError> {
+        let text = self.files.read_locked(&file_name(service)?);
+        let text = text.map_err(|error| unreadable(service, error))?;
+        text.map(|text| file::open(service, &text, &self.vault)).transpose()
     }
 
     fn path(&self, service: &str, suffix: &str) -> Result<PathBuf, AccountsError> {
@@ -251,6 +260,17 @@ fn is_name(name: &str) -> bool {
     let fits =
         |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte);
     !name.is_empty() && name.len() <= NAME_BYTES_MAX && name.bytes().all(fits)
+}
+
+fn file_name(service: &str) -> Result<String, AccountsError> {
+    if is_name(service) {
+        return Ok(format!("{service}.json"));
+    }
+    Err(AccountsError::Name(service.to_owned()))
+}
+
+fn unreadable(service: &str, error: FileError) -> AccountsError {
+    if error.is_invalid() { damaged(service, "it is not text") } else { error.into() }
 }
 
 fn damaged(service: &str, why: impl Into<String>) -> AccountsError {

@@ -1,37 +1,30 @@
-//! The captured params of calls, sealed with the vault key, in `captures.db` next to the audit log. An audit row
-//! has only the keyed digest of the params; the captured text is found by that digest and must match it.
+//! The captured params of calls, sealed with the vault key, in `captures.db` next to the audit log or on the store
+//! that replicas share. An audit row has only the keyed digest of the params; the captured text is found by that
+//! digest and must match it.
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use hmac::Mac;
-use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use subtle::ConstantTimeEq;
 
-use crate::home::private;
+use crate::postgres::StoreError;
 use crate::random::Random;
-use crate::registry::BUSY_MS_MAX;
 use crate::secret::Secret;
 use crate::settings::Settings;
 use crate::vault::{Purpose, Sealed, Vault, VaultError};
+use file::CaptureFile;
 
-const FILE: &str = "captures.db";
+pub(crate) use table::CaptureTable;
+
+mod file;
+mod table;
+
 const US_PER_SECOND: u64 = 1_000_000;
 const US_PER_DAY: u64 = 86_400 * US_PER_SECOND;
 /// The oldest captures are deleted down to this part of the limit, so that not every capture deletes one.
 const KEPT_PERCENT: u64 = 90;
-const SCHEMA: &str = "
-    CREATE TABLE IF NOT EXISTS captures (
-        server TEXT NOT NULL,
-        digest TEXT NOT NULL,
-        sealed BLOB,
-        bytes INTEGER NOT NULL,
-        captured_at_us INTEGER NOT NULL,
-        PRIMARY KEY (server, digest)
-    );
-    CREATE INDEX IF NOT EXISTS captures_by_time ON captures (captured_at_us);";
 
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
@@ -39,6 +32,8 @@ pub enum CaptureError {
     Io { path: PathBuf, source: io::Error },
     #[error("cannot use the captured arguments: {0}")]
     Database(#[from] rusqlite::Error),
+    #[error(transparent)]
+    Store(#[from] StoreError),
     #[error(transparent)]
     Vault(#[from] VaultError),
     #[error("the write was interrupted")]
@@ -82,23 +77,45 @@ pub struct Captured {
     pub captured_at_us: i64,
 }
 
-/// The captures of one home. The file is opened, and created, when it is first needed.
+/// The captures of one home, or of all homes that share a store.
 pub struct Captures {
-    path: PathBuf,
+    rows: Rows,
     vault: Arc<Vault>,
     random: Random,
-    open: Mutex<Option<OpenCaptures>>,
 }
 
-struct OpenCaptures {
-    db: Connection,
-    /// An estimate of all sealed bytes; other processes add to the file, too.
-    bytes: u64,
+enum Rows {
+    /// Opened, and created, when it is first needed.
+    File(CaptureFile),
+    Store(Arc<CaptureTable>),
+}
+
+/// One capture as it is stored.
+struct StoredCapture {
+    server: String,
+    digest: String,
+    sealed: Option<Vec<u8>>,
+    /// The length of the params, sealed or not.
+    bytes: i64,
+    captured_at_us: i64,
+}
+
+/// What is kept: nothing from before a time, and not more bytes than this, or when there are more, only as many as
+/// the second number says.
+#[derive(Clone, Copy)]
+struct Bounds {
+    before_us: i64,
+    bytes_max: i64,
+    kept_max: i64,
 }
 
 impl Captures {
     pub fn new(folder: &Path, vault: Arc<Vault>, random: Random) -> Captures {
-        Captures { path: folder.join(FILE), vault, random, open: Mutex::new(None) }
+        Captures { rows: Rows::File(CaptureFile::at(folder)), vault, random }
+    }
+
+    pub(crate) fn on(table: Arc<CaptureTable>, vault: Arc<Vault>, random: Random) -> Captures {
+        Captures { rows: Rows::Store(table), vault, random }
     }
 
     /// Keeps the params of one call. `params` is the text that the digest covers.
@@ -118,34 +135,32 @@ impl Captures {
             if is_too_large { &[] } else { params },
             &self.random,
         )?;
-        let sealed = (!is_too_large).then(|| sealed.as_bytes());
-        let added = stored_number(sealed.map_or(0, <[u8]>::len)).unsigned_abs();
-        self.with_file(|open| {
-            open.db.execute(
-                "INSERT INTO captures (server, digest, sealed, bytes, captured_at_us)
-                 VALUES (?1, ?2, ?3, ?4, ?5)
-                 ON CONFLICT (server, digest) DO UPDATE SET
-                     sealed = coalesce(sealed, excluded.sealed),
-                     captured_at_us = excluded.captured_at_us",
-                (server, &digest, sealed, stored_number(params.len()), now_us),
-            )?;
-            open.bytes = open.bytes.saturating_add(added);
-            if open.bytes > limits.bytes_max { open.prune(now_us, limits) } else { Ok(()) }
-        })
+        let capture = StoredCapture {
+            server: server.to_owned(),
+            digest,
+            sealed: (!is_too_large).then(|| sealed.as_bytes().to_vec()),
+            bytes: stored_number(params.len()),
+            captured_at_us: now_us,
+        };
+        let bounds = Bounds::of(limits, now_us);
+        match &self.rows {
+            Rows::File(file) => file.put(&capture, bounds),
+            Rows::Store(table) => Ok(table.put(capture, bounds)?),
+        }
     }
 
     /// The params of a call, by the digest in its audit row.
     pub fn get(&self, server: &str, digest: &str) -> Result<Option<Captured>, CaptureError> {
-        if digest.is_empty() || !self.path.exists() {
+        if digest.is_empty() {
             return Ok(None);
         }
-        let found: Option<(Option<Vec<u8>>, i64, i64)> = self.with_file(|open| {
-            let select = "SELECT sealed, bytes, captured_at_us FROM captures
-                          WHERE server = ?1 AND digest = ?2";
-            let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
-            Ok(open.db.query_row(select, (server, digest), read).optional()?)
-        })?;
-        let Some((sealed, bytes, captured_at_us)) = found else { return Ok(None) };
+        let found = match &self.rows {
+            Rows::File(file) => file.get(server, digest)?,
+            Rows::Store(table) => table.get(server, digest)?,
+        };
+        let Some(StoredCapture { sealed, bytes, captured_at_us, .. }) = found else {
+            return Ok(None);
+        };
         let params = sealed.map(|sealed| self.open_params(server, digest, sealed)).transpose()?;
         Ok(Some(Captured { params, bytes: bytes.unsigned_abs(), captured_at_us }))
     }
@@ -170,66 +185,23 @@ impl Captures {
 
     /// Deletes what is too old or too much.
     pub fn prune(&self, now_us: i64, limits: &CaptureLimits) -> Result<(), CaptureError> {
-        if !self.path.exists() {
-            return Ok(());
+        let bounds = Bounds::of(limits, now_us);
+        match &self.rows {
+            Rows::File(file) => file.prune(bounds),
+            Rows::Store(table) => Ok(table.prune(bounds)?),
         }
-        self.with_file(|open| open.prune(now_us, limits))
-    }
-
-    fn with_file<T>(
-        &self,
-        act: impl FnOnce(&mut OpenCaptures) -> Result<T, CaptureError>,
-    ) -> Result<T, CaptureError> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        match open.as_mut() {
-            // A file that was deleted is not written to any more.
-            Some(file) if self.path.exists() => act(file),
-            _ => act(open.insert(self.connect()?)),
-        }
-    }
-
-    fn connect(&self) -> Result<OpenCaptures, CaptureError> {
-        private::ensure(&self.path)
-            .map_err(|source| CaptureError::Io { path: self.path.clone(), source })?;
-        let db = Connection::open_with_flags(&self.path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        db.busy_timeout(Duration::from_millis(BUSY_MS_MAX))?;
-        db.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
-        // Deleted params are also removed from the file.
-        db.pragma_update(None, "secure_delete", true)?;
-        db.pragma_update(None, "trusted_schema", false)?;
-        db.execute_batch(SCHEMA)?;
-        let bytes = sealed_bytes(&db)?;
-        Ok(OpenCaptures { db, bytes })
     }
 }
 
-impl OpenCaptures {
-    fn prune(&mut self, now_us: i64, limits: &CaptureLimits) -> Result<(), CaptureError> {
-        let before_us = now_us.saturating_sub(limits.age_us_max);
-        self.db.execute("DELETE FROM captures WHERE captured_at_us < ?1", [before_us])?;
-        self.bytes = sealed_bytes(&self.db)?;
-        if self.bytes <= limits.bytes_max {
-            return Ok(());
+impl Bounds {
+    fn of(limits: &CaptureLimits, now_us: i64) -> Bounds {
+        let bytes = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+        Bounds {
+            before_us: now_us.saturating_sub(limits.age_us_max),
+            bytes_max: bytes(limits.bytes_max),
+            kept_max: bytes(limits.bytes_max / 100 * KEPT_PERCENT),
         }
-        let kept_max = limits.bytes_max / 100 * KEPT_PERCENT;
-        // Newest first, until they are as many as may stay; the rest goes.
-        self.db.execute(
-            "DELETE FROM captures WHERE rowid IN (
-                 SELECT rowid FROM (
-                     SELECT rowid, sum(coalesce(length(sealed), 0)) OVER (
-                         ORDER BY captured_at_us DESC, rowid DESC
-                     ) AS so_far FROM captures
-                 ) WHERE so_far > ?1)",
-            [i64::try_from(kept_max).unwrap_or(i64::MAX)],
-        )?;
-        self.bytes = sealed_bytes(&self.db)?;
-        Ok(())
     }
-}
-
-fn sealed_bytes(db: &Connection) -> Result<u64, CaptureError> {
-    let sum = "SELECT coalesce(sum(length(sealed)), 0) FROM captures";
-    Ok(db.query_row(sum, [], |row| row.get::<_, i64>(0))?.unsigned_abs())
 }
 
 fn stored_number(bytes: usize) -> i64 {

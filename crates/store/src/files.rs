@@ -57,7 +57,8 @@ pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
 
 /// The same as text.
 pub fn read_text(path: &Path, bytes_max: u64) -> io::Result<String> {
-    String::from_utf8(read(path, bytes_max)?).map_err(|_| io::Error::other("it is not UTF-8"))
+    String::from_utf8(read(path, bytes_max)?)
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8"))
 }
 
 /// Runs a function on its own thread and waits with a timeout. A thread that is stuck in a system

@@ -12,7 +12,8 @@ pub(crate) mod private;
 
 /// A folder with any of these is a tollgate home; another folder with files in it is not, and its
 /// modes are left alone. They are also the prefixes of the names whose modes are checked.
-const OURS: &[&str] = &["gate.db", "data.db", "vault.key", "audit", "logs", "backups", "ledger"];
+const OURS: &[&str] =
+    &["gate.db", "data.db", "vault.key", "audit", "logs", "backups", "ledger", "replicas"];
 /// Names that other programs use too: they do not make a folder a home, but in a home their modes
 /// are checked.
 const ALSO_KEPT: &[&str] = &["accounts", "captures.db", "catalog.db", "logins"];
@@ -119,6 +120,11 @@ impl Home {
 
     pub fn gate_db(&self) -> PathBuf {
         self.path.join("gate.db")
+    }
+
+    /// Local copies of registries that are on Postgres. All that is in them is in the store too.
+    pub(crate) fn replicas(&self) -> PathBuf {
+        self.path.join("replicas")
     }
 
     pub fn vault_key(&self) -> PathBuf {

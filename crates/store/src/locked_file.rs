@@ -1,13 +1,12 @@
 //! A file with sealed secrets that only the holder of its lock replaces or removes. Accounts and logins are such
-//! files.
+//! files: in a folder of the home, or on the store that replicas share.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::home::private;
-
-pub use platform::files::FileVersion;
+use crate::registry::{SharedFolder, SharedLock};
 
 /// A larger file is not one of ours.
 pub(crate) const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -21,9 +20,123 @@ pub struct FileError {
     source: io::Error,
 }
 
+impl FileError {
+    /// The file is not text.
+    pub(crate) fn is_invalid(&self) -> bool {
+        self.source.kind() == io::ErrorKind::InvalidData
+    }
+}
+
 pub(crate) fn io_error(act: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FileError {
     let path = path.to_owned();
     move |source| FileError { act, path, source }
+}
+
+/// Changes whenever a file changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileVersion(Version);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    OfFile(platform::files::FileVersion),
+    OfRow(i64),
+}
+
+/// Where such files are.
+#[derive(Clone, Debug)]
+pub(crate) enum Folder {
+    Home(PathBuf),
+    Shared(SharedFolder),
+}
+
+/// The exclusive right to change a file. It is released on drop and when the process dies, on the store a while
+/// later.
+#[derive(Debug)]
+pub(crate) enum FolderLock {
+    Home(LockedFile),
+    Shared(SharedLock),
+}
+
+impl Folder {
+    pub(crate) fn make(&self) -> Result<(), FileError> {
+        match self {
+            Folder::Home(folder) => make_folder(folder),
+            Folder::Shared(_) => Ok(()),
+        }
+    }
+
+    /// The text of a file; none if there is no such file.
+    pub(crate) fn read(&self, file: &str) -> Result<Option<String>, FileError> {
+        match self {
+            Folder::Home(folder) => read(&folder.join(file)),
+            Folder::Shared(folder) => folder.read(file)?.map(|bytes| text(file, bytes)).transpose(),
+        }
+    }
+
+    /// The same for the holder of its lock, to whom another replica's change must not be hidden.
+    pub(crate) fn read_locked(&self, file: &str) -> Result<Option<String>, FileError> {
+        match self {
+            Folder::Home(_) => self.read(file),
+            Folder::Shared(folder) => {
+                folder.read_newest(file)?.map(|bytes| text(file, bytes)).transpose()
+            }
+        }
+    }
+
+    /// The names of the `.json` files for which `fits` is true.
+    pub(crate) fn names(&self, fits: fn(&str) -> bool) -> Result<Vec<String>, FileError> {
+        match self {
+            Folder::Home(folder) => names(folder, fits),
+            Folder::Shared(folder) => {
+                let names = folder.names()?;
+                let names = names.iter().filter_map(|name| name.strip_suffix(".json"));
+                Ok(names.filter(|name| fits(name)).map(str::to_owned).collect())
+            }
+        }
+    }
+
+    pub(crate) fn version(&self, file: &str) -> Option<FileVersion> {
+        let version = match self {
+            Folder::Home(folder) => {
+                Version::OfFile(platform::files::FileVersion::of(&folder.join(file))?)
+            }
+            Folder::Shared(folder) => Version::OfRow(folder.version(file)?),
+        };
+        Some(FileVersion(version))
+    }
+
+    /// Locks a file, if its lock is free.
+    pub(crate) fn try_lock(&self, file: &str) -> Result<Option<FolderLock>, FileError> {
+        match self {
+            Folder::Home(folder) => {
+                Ok(LockedFile::attempt(folder.join(file))?.map(FolderLock::Home))
+            }
+            Folder::Shared(folder) => Ok(folder.try_lock(file)?.map(FolderLock::Shared)),
+        }
+    }
+}
+
+impl FolderLock {
+    /// Replaces the file; the text is on disk when this returns.
+    pub(crate) fn replace(&self, text: &str, unique: &str) -> Result<(), FileError> {
+        match self {
+            FolderLock::Home(file) => file.replace(text, unique),
+            FolderLock::Shared(file) => file.replace(text.as_bytes()),
+        }
+    }
+
+    /// Removes the file. False if there is none.
+    pub(crate) fn wipe(&self) -> Result<bool, FileError> {
+        match self {
+            FolderLock::Home(file) => file.wipe(),
+            FolderLock::Shared(file) => file.remove(),
+        }
+    }
+}
+
+fn text(file: &str, bytes: Vec<u8>) -> Result<String, FileError> {
+    let invalid = |_| io::Error::from(io::ErrorKind::InvalidData);
+    String::from_utf8(bytes).map_err(invalid).map_err(io_error("read", Path::new(file)))
 }
 
 /// An exclusively locked file. The lock is released on drop and when the process dies. The lock file is never

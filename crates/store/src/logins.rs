@@ -9,8 +9,9 @@ use sha2::{Digest, Sha256};
 
 use crate::hex;
 use crate::home::Home;
-use crate::locked_file::{self, FileError, FileVersion, LockedFile};
+use crate::locked_file::{FileError, FileVersion, Folder, FolderLock};
 use crate::random::{Random, RandomError};
+use crate::registry::{Registry, SharedFolder};
 use crate::secret::Secret;
 use crate::vault::{Vault, VaultError};
 
@@ -167,9 +168,10 @@ pub enum LoginsError {
     Io(#[from] FileError),
 }
 
-/// The logins of one home.
+/// The logins of one home, or of all homes that share a store.
 #[derive(Clone, Debug)]
 pub struct Logins {
+    files: Folder,
     folder: PathBuf,
     vault: Arc<Vault>,
     random: Random,
@@ -178,7 +180,17 @@ pub struct Logins {
 impl Logins {
     /// Opens the logins of a home. The folder is created by the first write.
     pub fn at(home: &Home, vault: Arc<Vault>, random: Random) -> Logins {
-        Logins { folder: home.path().join("logins"), vault, random }
+        let folder = home.path().join("logins");
+        Logins { files: Folder::Home(folder.clone()), folder, vault, random }
+    }
+
+    /// The logins that belong to a registry: in its home, or on its store.
+    pub fn of(home: &Home, registry: &Arc<Registry>, random: Random) -> Logins {
+        let logins = Logins::at(home, Arc::clone(registry.vault()), random);
+        match SharedFolder::of(registry, "logins") {
+            Some(folder) => Logins { files: Folder::Shared(folder), ..logins },
+            None => logins,
+        }
     }
 
     /// The login with its secrets opened; none if there never was one.
@@ -188,23 +200,23 @@ impl Logins {
 
     /// The same by the name of its file, for the refresh helper.
     pub fn load_named(&self, name: &str) -> Result<Option<Login>, LoginsError> {
-        let text = locked_file::read(&self.path(name, "json")?)?;
+        let text = self.files.read(&json(name)?)?;
         text.map(|text| file::open(name, &text, &self.vault)).transpose()
     }
 
     /// The login without opening a secret.
     pub fn facts(&self, key: &LoginKey) -> Result<Option<LoginFacts>, LoginsError> {
         let name = key.file_name();
-        let text = locked_file::read(&self.path(&name, "json")?)?;
+        let text = self.files.read(&json(&name)?)?;
         text.map(|text| file::facts(&name, &text)).transpose()
     }
 
     /// The logins of a server: the shared one and those of grants.
     pub fn of_server(&self, server: &str) -> Result<Vec<LoginFacts>, LoginsError> {
         let mut all = Vec::new();
-        for name in locked_file::names(&self.folder, is_name)? {
+        for name in self.files.names(is_name)? {
             if name.split('@').next() == Some(server)
-                && let Some(text) = locked_file::read(&self.path(&name, "json")?)?
+                && let Some(text) = self.files.read(&json(&name)?)?
             {
                 all.push(file::facts(&name, &text)?);
             }
@@ -213,24 +225,17 @@ impl Logins {
         Ok(all)
     }
 
-    /// Changes whenever the login changes; costs one `stat`.
+    /// Changes whenever the login changes; costs one `stat`, or one read of a local row.
     pub fn version(&self, key: &LoginKey) -> Option<FileVersion> {
-        FileVersion::of(&self.folder.join(format!("{}.json", key.file_name())))
+        self.files.version(&format!("{}.json", key.file_name()))
     }
 
     /// The lock of a login, if it is free.
     pub fn try_lock(&self, name: &str) -> Result<Option<LockedLogin>, LoginsError> {
-        locked_file::make_folder(&self.folder)?;
-        let locked = LockedFile::attempt(self.path(name, "json")?)?;
+        self.files.make()?;
+        let locked = self.files.try_lock(&json(name)?)?;
         let (logins, name) = (self.clone(), name.to_owned());
         Ok(locked.map(|file| LockedLogin { logins, name, file }))
-    }
-
-    fn path(&self, name: &str, suffix: &str) -> Result<PathBuf, LoginsError> {
-        if is_name(name) {
-            return Ok(self.folder.join(format!("{name}.{suffix}")));
-        }
-        Err(LoginsError::Name(name.escape_debug().take(64).collect()))
     }
 }
 
@@ -239,13 +244,14 @@ impl Logins {
 pub struct LockedLogin {
     logins: Logins,
     name: String,
-    file: LockedFile,
+    file: FolderLock,
 }
 
 impl LockedLogin {
     /// The current login; the previous holder of the lock may have changed it.
     pub fn load(&self) -> Result<Option<Login>, LoginsError> {
-        self.logins.load_named(&self.name)
+        let text = self.logins.files.read_locked(&json(&self.name)?)?;
+        text.map(|text| file::open(&self.name, &text, &self.logins.vault)).transpose()
     }
 
     /// Stores the login; it is on disk when this returns.
@@ -258,6 +264,13 @@ impl LockedLogin {
     pub fn wipe(&self) -> Result<bool, LoginsError> {
         Ok(self.file.wipe()?)
     }
+}
+
+fn json(name: &str) -> Result<String, LoginsError> {
+    if is_name(name) {
+        return Ok(format!("{name}.json"));
+    }
+    Err(LoginsError::Name(name.escape_debug().take(64).collect()))
 }
 
 fn is_name(name: &str) -> bool {

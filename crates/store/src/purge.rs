@@ -23,6 +23,7 @@ const OURS: &[(&str, &str)] = &[
     ("backups", "copies made before upgrades"),
     ("logs", "logs"),
     ("running", "markers of running gates"),
+    ("replicas", "copies of a registry on Postgres, which stays"),
     ("demo", "the demo"),
     ("tollgate.toml", "settings"),
     ("gate.db", "servers, policies, grants and pins"),

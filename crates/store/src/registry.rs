@@ -18,13 +18,16 @@ use crate::header::Header;
 use crate::home::{Home, private};
 use crate::ledger::Note;
 use crate::open_lock::OpenLock;
+use crate::postgres::Address;
 use crate::random::Random;
 use crate::vault::Vault;
+use shared::Shared;
 
 mod acts;
 pub mod channels;
 pub mod credential;
 pub mod error;
+mod files;
 pub mod grants;
 mod identities;
 pub mod names;
@@ -40,6 +43,7 @@ mod schema;
 mod server_lists;
 pub mod servers;
 pub mod sessions;
+mod shared;
 pub mod sign_in_links;
 pub mod snapshot;
 mod stateless;
@@ -52,6 +56,7 @@ pub use acts::{RecordError, StartedAct, has_unrecorded_acts};
 pub use channels::{Channel, ChannelTarget, Detail, SmtpSecurity, Topic};
 pub use credential::{Credential, EnvValue, SecretLocation, argv_in_clear};
 pub use error::{ObjectKind, Origin, RegistryError};
+pub(crate) use files::{SharedFolder, SharedLock};
 pub use grants::{
     Grant, GrantClient, GrantState, NewGrant, OVERLAP_SECONDS_DEFAULT, OVERLAP_SECONDS_MAX, Prefix,
     ServerAccess, TokenRecord,
@@ -85,6 +90,7 @@ pub const POLL_MS: u64 = 250;
 pub struct Registry {
     connection: Mutex<RegistryConnection>,
     path: PathBuf,
+    home: PathBuf,
     vault: Arc<Vault>,
     random: Random,
     /// How often another file was found in place of the open one.
@@ -95,6 +101,8 @@ pub struct Registry {
     person: Option<String>,
     /// Acts of this process that are not being recorded yet.
     fresh: Mutex<HashSet<String>>,
+    /// Where the rows are if replicas share them; the file is a copy then.
+    shared: Option<Arc<Shared>>,
 }
 
 impl std::fmt::Debug for Registry {
@@ -112,10 +120,13 @@ struct RegistryConnection {
 }
 
 impl Registry {
-    /// The captured params of calls, in a file of their own next to this one.
+    /// The captured params of calls, in a file of their own next to this one, or on the store.
     pub fn captures(&self) -> Captures {
-        let folder = self.path.parent().unwrap_or(Path::new("."));
-        Captures::new(folder, Arc::clone(&self.vault), self.random.clone())
+        let (vault, random) = (Arc::clone(&self.vault), self.random.clone());
+        match &self.shared {
+            Some(shared) => Captures::on(Arc::clone(&shared.captures), vault, random),
+            None => Captures::new(&self.home, vault, random),
+        }
     }
 
     /// Opens `gate.db` of a home, creating or upgrading it when needed.
@@ -126,17 +137,71 @@ impl Registry {
         schema::refuse_foreign(&path)?;
         let mut connection = RegistryConnection::connect(&path)?;
         schema::upgrade(&mut connection.db, home, &random)?;
-        schema::check_key(&mut connection.db, &vault)?;
-        Ok(Registry {
+        schema::check_key(&connection.db, &vault)?;
+        Ok(Registry::new(connection, (path, home.path().to_owned()), vault, random))
+    }
+
+    /// Opens the registry that replicas share on Postgres, with a local copy in the home. What is in
+    /// `gate.db` of the home is not used.
+    pub fn open_on(
+        home: &Home,
+        store: &Address,
+        vault: Arc<Vault>,
+        random: Random,
+    ) -> Result<Registry, RegistryError> {
+        let path = shared::path_of_copy(home, store)?;
+        let shared = Arc::new(Shared::open(store, &path, &random)?);
+        let connection = shared::open_copy(&path)?;
+        let is_first = schema::lacks_key(&connection.db, &vault)?;
+        let files = (path, home.path().to_owned());
+        let registry = Registry::new(connection, files, vault, random);
+        let registry = Registry { shared: Some(shared), ..registry };
+        if is_first {
+            registry.write_quietly(|db| schema::put_key(db, &registry.vault))?;
+        }
+        Ok(registry)
+    }
+
+    fn new(
+        connection: RegistryConnection,
+        (path, home): (PathBuf, PathBuf),
+        vault: Arc<Vault>,
+        random: Random,
+    ) -> Registry {
+        Registry {
             connection: Mutex::new(connection),
             path,
+            home,
             vault,
             random,
             replaced: AtomicU64::new(0),
             actor: String::new(),
             person: None,
             fresh: Mutex::default(),
-        })
+            shared: None,
+        }
+    }
+
+    /// Another registry on the same store, for another actor.
+    pub fn another(&self) -> Result<Registry, RegistryError> {
+        let connection = match &self.shared {
+            Some(_) => shared::open_copy(&self.path)?,
+            None => self.reconnect()?,
+        };
+        let files = (self.path.clone(), self.home.clone());
+        let vault = Arc::clone(&self.vault);
+        let another = Registry::new(connection, files, vault, self.random.clone());
+        Ok(Registry { shared: self.shared.clone(), ..another })
+    }
+
+    /// Whether replicas share this registry.
+    pub fn is_shared(&self) -> bool {
+        self.shared.is_some()
+    }
+
+    /// Takes what other replicas changed into the local copy. After it returns, all reads see it.
+    pub fn refresh(&self) -> Result<(), RegistryError> {
+        self.shared.as_ref().map_or(Ok(()), |shared| shared.pull())
     }
 
     /// The same for a given actor, whom the audit rows of all changes name.
@@ -163,8 +228,10 @@ impl Registry {
         if words == "ok" { Ok(()) } else { Err(RegistryError::Corrupt(words)) }
     }
 
-    /// Whether anything a gate runs with has changed since `generation`, in this process or another.
+    /// Whether anything a gate runs with has changed since `generation`, in this process or another,
+    /// on this machine or another.
     pub fn changed(&self, generation: u64) -> Result<bool, RegistryError> {
+        self.refresh()?;
         let mut connection = self.lock()?;
         let current = connection.current_generation()?;
         Ok(self.numbered(current) != generation)
@@ -180,13 +247,18 @@ impl Registry {
         &self,
         change: impl FnOnce(&Transaction<'_>) -> Result<T, RegistryError>,
     ) -> Result<T, RegistryError> {
-        let mut connection = self.lock()?;
-        let transaction =
-            connection.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let done = change(&transaction)?;
-        transaction.execute("UPDATE meta SET generation = generation + 1", [])?;
-        transaction.commit()?;
-        connection.reread_generation()?;
+        let Some(shared) = &self.shared else {
+            let mut connection = self.lock()?;
+            let transaction =
+                connection.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let done = change(&transaction)?;
+            count(&transaction)?;
+            transaction.commit()?;
+            connection.reread_generation()?;
+            return Ok(done);
+        };
+        let done = shared.write((true, None), change)?;
+        self.lock()?.reread_generation()?;
         Ok(done)
     }
 
@@ -209,12 +281,18 @@ impl Registry {
         &self,
         change: impl FnOnce(&Transaction<'_>) -> Result<T, RegistryError>,
     ) -> Result<T, RegistryError> {
-        let mut connection = self.lock()?;
-        let transaction =
-            connection.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let done = change(&transaction)?;
-        transaction.commit()?;
-        Ok(done)
+        self.transact(change)
+    }
+
+    /// The same for a change that may fail for other reasons.
+    fn transact<T, E: From<RegistryError>>(
+        &self,
+        change: impl FnOnce(&Transaction<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        if let Some(shared) = &self.shared {
+            return shared.write((false, None), change);
+        }
+        self.lock()?.write(change)
     }
 
     /// One consistent read.
@@ -227,6 +305,20 @@ impl Registry {
         look(&transaction)
     }
 
+    /// The same for one object that may have been made a moment ago by another replica, for a client
+    /// that was sent there before: one that is not found is looked for again.
+    fn find<T>(
+        &self,
+        look: impl Fn(&Transaction<'_>) -> Result<Option<T>, RegistryError>,
+    ) -> Result<Option<T>, RegistryError> {
+        let found = self.read(&look)?;
+        if found.is_some() || !self.is_shared() {
+            return Ok(found);
+        }
+        self.refresh()?;
+        self.read(look)
+    }
+
     /// The connection, after checking that it still refers to the file in the home.
     fn lock(&self) -> Result<MutexGuard<'_, RegistryConnection>, RegistryError> {
         let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
@@ -237,6 +329,12 @@ impl Registry {
                 Ok(false) => Err(overwritten(&self.path)),
                 Err(error) => Err(RegistryError::Io(error.to_string())),
             };
+        }
+        if let Some(shared) = &self.shared {
+            *connection = shared::open_copy(&self.path)?;
+            self.replaced.fetch_add(1, Ordering::Relaxed);
+            shared.pull()?;
+            return Ok(connection);
         }
         // A copy restored by the owner is accepted; a missing or empty file is not a registry.
         match fs::metadata(&self.path) {
@@ -252,9 +350,9 @@ impl Registry {
     fn reconnect(&self) -> Result<RegistryConnection, RegistryError> {
         let _lock = open_lock(&self.path)?;
         schema::refuse_foreign(&self.path)?;
-        let mut connection = RegistryConnection::connect(&self.path)?;
+        let connection = RegistryConnection::connect(&self.path)?;
         schema::refuse_older(&connection.db, &self.path)?;
-        schema::check_key(&mut connection.db, &self.vault)?;
+        schema::check_key(&connection.db, &self.vault)?;
         Ok(connection)
     }
 }
@@ -289,6 +387,19 @@ impl RegistryConnection {
         Ok(RegistryConnection { db, header, data_version: -1, generation: 0 })
     }
 
+    /// One transaction that does not affect a running gate.
+    fn write<T, E: From<RegistryError>>(
+        &mut self,
+        change: impl FnOnce(&Transaction<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let behavior = TransactionBehavior::Immediate;
+        let begun = self.db.transaction_with_behavior(behavior);
+        let transaction = begun.map_err(RegistryError::from)?;
+        let done = change(&transaction)?;
+        transaction.commit().map_err(RegistryError::from)?;
+        Ok(done)
+    }
+
     /// `data_version` is read from shared memory; the table is read only when it changed.
     fn current_generation(&mut self) -> Result<u64, RegistryError> {
         let data_version = self.db.pragma_query_value(None, "data_version", |r| r.get(0))?;
@@ -303,6 +414,12 @@ impl RegistryConnection {
         self.generation = generation(&self.db)?;
         Ok(())
     }
+}
+
+/// One more change that a running gate should notice.
+fn count(db: &Connection) -> Result<(), RegistryError> {
+    db.execute("UPDATE meta SET generation = generation + 1", [])?;
+    Ok(())
 }
 
 fn generation(db: &Connection) -> Result<u64, RegistryError> {

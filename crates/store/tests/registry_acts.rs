@@ -4,8 +4,6 @@
 #[path = "support/fixture.rs"]
 mod fixture;
 
-use std::fs;
-
 use fixture::{Fixture, NOW_US};
 use store::clock::Clock;
 use store::ledger::{EntryKind, Filter, Ledger, Options, Reader};
@@ -43,32 +41,21 @@ fn an_act_whose_row_was_written_before_the_kill_is_not_recorded_again() {
     let fixture = Fixture::new();
     fixture.add_builtin("demo");
     // What a process leaves that is killed between the row and the end of its transaction: the row is
-    // there, and `gate.db` is as it was before.
-    let before = fixture.path("before");
-    let (db, wal) = (fixture.home.gate_db(), fixture.home.gate_db().with_extension("db-wal"));
-    fs::create_dir(&before).unwrap();
-    for file in [&db, &wal] {
-        fs::copy(file, before.join(file.file_name().unwrap())).unwrap();
-    }
+    // there, and the registry is as it was before.
+    fixture.save();
     let ledger = ledger(&fixture);
     assert_eq!(fixture.registry.record_acts(&ledger, NOW_US).unwrap(), 1);
-    let home = fixture.home.clone();
-    let folder = fixture.into_folder();
-    for file in [&db, &wal] {
-        fs::copy(before.join(file.file_name().unwrap()), file).unwrap();
-    }
-    let _ = fs::remove_file(db.with_extension("db-shm"));
-    let fixture = Fixture::on(home, folder);
+    let fixture = fixture.restore();
     assert_eq!(fixture.registry.record_acts(&ledger, NOW_US).unwrap(), 0);
     assert_eq!(notes(&fixture).len(), 1);
-    assert!(!store::registry::has_unrecorded_acts(&db));
+    assert!(!store::registry::has_unrecorded_acts(&fixture.db()));
 }
 
 #[test]
 fn a_change_that_fails_leaves_no_act() {
     let fixture = Fixture::new();
     assert!(fixture.registry.revoke_grant("unknown", NOW_US).is_err());
-    assert!(!store::registry::has_unrecorded_acts(&fixture.home.gate_db()));
+    assert!(!store::registry::has_unrecorded_acts(&fixture.db()));
     assert_eq!(fixture.registry.record_acts(&ledger(&fixture), NOW_US).unwrap(), 0);
 }
 

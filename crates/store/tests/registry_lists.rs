@@ -24,7 +24,7 @@ fn lists_are_kept_sealed_until_their_server_goes() {
     assert_eq!(fixture.second().server_lists("demo").unwrap(), [first, other.clone()]);
     assert!(fixture.registry.server_lists("another").unwrap().is_empty());
     for file in ["db", "db-wal"] {
-        let bytes = std::fs::read(fixture.home.gate_db().with_extension(file)).unwrap();
+        let bytes = std::fs::read(fixture.db().with_extension(file)).unwrap();
         assert!(!bytes.windows(8).any(|part| part == b"diary-of"), "{file}");
     }
     // One that is too long takes away what was stored.

@@ -4,7 +4,7 @@
 #[path = "support/fixture.rs"]
 mod fixture;
 
-use fixture::{Fixture, NOW_US, bytes_of, held, open};
+use fixture::{Fixture, NOW_US, held};
 use store::registry::{
     EnvValue, FileNames, NewServer, ObjectKind, RegistryError, ServerOptions, Target,
 };
@@ -75,9 +75,9 @@ fn planted_secrets_are_nowhere_in_the_files_of_a_home() {
     let mut looked_for: Vec<&str> = secrets.iter().map(String::as_str).collect();
     looked_for.push(token.expose());
     looked_for.push(token.expose().get(3..20).unwrap());
-    let files = bytes_of(fixture.home.path());
+    let files = fixture.bytes();
     assert!(
-        files.iter().any(|(path, _)| path.ends_with("gate.db-wal")),
+        files.iter().any(|(path, _)| *path == fixture.db().with_extension("db-wal")),
         "the log is looked at, too"
     );
     for (path, bytes) in files {
@@ -104,7 +104,7 @@ fn a_sealed_value_does_not_open_in_another_row() {
         "UPDATE parked SET sealed = (SELECT sealed FROM parked WHERE approval = 'a1')
          WHERE approval = 'a2'",
     ];
-    let attacker = rusqlite::Connection::open(fixture.home.gate_db()).unwrap();
+    let attacker = rusqlite::Connection::open(fixture.db()).unwrap();
     for sql in moves {
         assert_eq!(attacker.execute(sql, []).unwrap(), 1);
     }
@@ -224,7 +224,7 @@ fn a_replaced_server_keeps_the_credentials_that_are_passed_on() {
     let options = ServerOptions { call_ms_max: Some(7), ..ServerOptions::default() };
     let new = NewServer { name: "x".into(), target, options };
     fixture.registry.replace_server(&new, NOW_US + 1).unwrap();
-    let server = open(&fixture.home).unwrap().server("x").unwrap();
+    let server = fixture.again().server("x").unwrap();
     assert_eq!(server.options.call_ms_max, Some(7));
     assert_eq!((server.created_at_us, server.updated_at_us), (NOW_US, NOW_US + 1));
     let opened = server.target.opened(fixture.registry.vault()).unwrap();

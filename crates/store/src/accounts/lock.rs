@@ -3,8 +3,8 @@
 use std::fs;
 use std::time::Duration;
 
-use super::{Account, Accounts, AccountsError, file};
-use crate::locked_file::LockedFile;
+use super::{Account, Accounts, AccountsError, file, file_name};
+use crate::locked_file::FolderLock;
 
 /// Longer than a refresh may take, so that a waiter does not give up during one.
 const WAIT_S_MAX: u64 = 45;
@@ -15,14 +15,14 @@ const PAUSE_MS: u64 = 10;
 pub struct LockedAccount {
     accounts: Accounts,
     service: String,
-    file: LockedFile,
+    file: FolderLock,
 }
 
 pub(super) fn attempt(
     accounts: &Accounts,
     service: &str,
 ) -> Result<Option<LockedAccount>, AccountsError> {
-    let locked = LockedFile::attempt(accounts.path(service, "json")?)?;
+    let locked = accounts.files.try_lock(&file_name(service)?)?;
     let (accounts, service) = (accounts.clone(), service.to_owned());
     Ok(locked.map(|file| LockedAccount { accounts, service, file }))
 }
@@ -40,7 +40,7 @@ pub(super) fn wait(accounts: &Accounts, service: &str) -> Result<LockedAccount, 
 impl LockedAccount {
     /// The current account; the previous holder of the lock may have changed it.
     pub fn load(&self) -> Result<Option<Account>, AccountsError> {
-        self.accounts.load(&self.service)
+        self.accounts.load_locked(&self.service)
     }
 
     /// Stores the account; it is on disk when this returns.

@@ -8,10 +8,13 @@ use serde::{Deserialize, Serialize};
 
 use super::{LoginKey, Logins, LoginsError, short_hash};
 use crate::home::private;
-use crate::locked_file::{self, io_error};
+use crate::locked_file::{self, Folder, io_error};
 use crate::secret::Secret;
 use crate::vault::{Purpose, Sealed};
 
+/// Where they are on a store that replicas share.
+const ATTEMPTS: &str = "sign-ins";
+const OUTCOMES: &str = "sign-in-outcomes";
 /// How long a sign-in may take.
 pub(super) const ATTEMPT_US_MAX: i64 = 10 * 60 * 1_000_000;
 
@@ -48,14 +51,21 @@ impl Logins {
         text: &str,
         now_us: i64,
     ) -> Result<(), LoginsError> {
-        locked_file::make_folder(&self.folder)?;
-        locked_file::make_folder(&self.attempts())?;
-        self.sweep_attempts(key, now_us);
         let expires_us = now_us.saturating_add(ATTEMPT_US_MAX);
         let plain = PlainAttempt { expires_us, text: text.to_owned() };
         let plain = zeroize::Zeroizing::new(serde_json::to_vec(&plain).unwrap_or_default());
         let sealed = self.vault.seal(Purpose::ServerLogin, &row(state), &plain, &self.random)?;
-        let path = self.attempt_path(key, state);
+        let name = attempt_name(key, state);
+        if let Folder::Shared(folder) = &self.files {
+            let earlier = format!("{}.", key.file_name());
+            let old_us = now_us.saturating_sub(2 * ATTEMPT_US_MAX);
+            let sweep = (Some(&*earlier), old_us, now_us);
+            return Ok(folder.folder(ATTEMPTS).put(&name, sealed.as_bytes(), sweep)?);
+        }
+        locked_file::make_folder(&self.folder)?;
+        locked_file::make_folder(&self.attempts())?;
+        self.sweep_attempts(key, now_us);
+        let path = self.attempts().join(name);
         let written = private::replace(&path, sealed.as_bytes(), &self.random.name()?);
         Ok(written.map_err(io_error("write", &path))?)
     }
@@ -66,15 +76,7 @@ impl Logins {
         state: &str,
         now_us: i64,
     ) -> Result<Option<StoredAttempt>, LoginsError> {
-        let Some(path) = self.find_attempt(state) else { return Ok(None) };
-        let taken = path.with_extension(format!("taken-{}", self.random.name()?));
-        // Only one process can rename it.
-        if fs::rename(&path, &taken).is_err() {
-            return Ok(None);
-        }
-        let read = fs::read(&taken);
-        let _ = locked_file::overwrite(&taken).and_then(|()| fs::remove_file(&taken));
-        let bytes = read.map_err(io_error("read", &taken))?;
+        let Some(bytes) = self.take_sealed(state)? else { return Ok(None) };
         let sealed = Sealed::from_bytes(Purpose::ServerLogin, &row(state), bytes);
         let opened = self.vault.open(&sealed)?;
         let Ok(plain) = serde_json::from_slice::<PlainAttempt>(opened.expose()) else {
@@ -88,21 +90,48 @@ impl Logins {
         Ok(Some(StoredAttempt { text: Secret::new(plain.text) }))
     }
 
+    fn take_sealed(&self, state: &str) -> Result<Option<Vec<u8>>, LoginsError> {
+        if let Folder::Shared(folder) = &self.files {
+            return Ok(folder.folder(ATTEMPTS).take(&attempt_end(state))?);
+        }
+        let Some(path) = self.find_attempt(state) else { return Ok(None) };
+        let taken = path.with_extension(format!("taken-{}", self.random.name()?));
+        // Only one process can rename it.
+        if fs::rename(&path, &taken).is_err() {
+            return Ok(None);
+        }
+        let read = fs::read(&taken);
+        let _ = locked_file::overwrite(&taken).and_then(|()| fs::remove_file(&taken));
+        Ok(Some(read.map_err(io_error("read", &taken))?))
+    }
+
     /// Whether the sign-in of this state still waits for its redirect.
     pub fn is_attempt_open(&self, state: &str) -> bool {
-        self.find_attempt(state).is_some()
+        match &self.files {
+            Folder::Shared(folder) => folder.folder(ATTEMPTS).has(&attempt_end(state)),
+            Folder::Home(_) => self.find_attempt(state).is_some(),
+        }
     }
 
     /// Leaves the outcome for the command that waits.
     pub fn finish_attempt(&self, state: &str, outcome: &AttemptOutcome) -> Result<(), LoginsError> {
-        let path = self.outcome_path(state);
         let text = serde_json::to_vec(outcome).unwrap_or_default();
+        if let Folder::Shared(folder) = &self.files {
+            let sweep = (None, i64::MIN, i64::MAX);
+            return Ok(folder.folder(OUTCOMES).put(&short_hash(state), &text, sweep)?);
+        }
+        let path = self.outcome_path(state);
         let written = private::replace(&path, &text, &self.random.name()?);
         Ok(written.map_err(io_error("write", &path))?)
     }
 
     /// The outcome, once there is one. It is removed.
     pub fn take_outcome(&self, state: &str) -> Option<AttemptOutcome> {
+        if let Folder::Shared(folder) = &self.files {
+            let (folder, name) = (folder.folder(OUTCOMES), short_hash(state));
+            let text = if folder.has(&name) { folder.take(&name).ok()? } else { None };
+            return serde_json::from_slice(&text?).ok();
+        }
         let path = self.outcome_path(state);
         let text = fs::read(&path).ok()?;
         let _ = fs::remove_file(&path);
@@ -113,17 +142,12 @@ impl Logins {
         self.folder.join("attempts")
     }
 
-    fn attempt_path(&self, key: &LoginKey, state: &str) -> PathBuf {
-        let name = format!("{}.{}.attempt", key.file_name(), short_hash(state));
-        self.attempts().join(name)
-    }
-
     fn outcome_path(&self, state: &str) -> PathBuf {
         self.attempts().join(format!("{}.outcome", short_hash(state)))
     }
 
     fn find_attempt(&self, state: &str) -> Option<PathBuf> {
-        let end = format!(".{}.attempt", short_hash(state));
+        let end = attempt_end(state);
         let entries = fs::read_dir(self.attempts()).ok()?;
         let mut paths = entries.flatten().map(|entry| entry.path());
         paths.find(|path| path.to_string_lossy().ends_with(&end))
@@ -146,6 +170,14 @@ impl Logins {
             }
         }
     }
+}
+
+fn attempt_name(key: &LoginKey, state: &str) -> String {
+    format!("{}{}", key.file_name(), attempt_end(state))
+}
+
+fn attempt_end(state: &str) -> String {
+    format!(".{}.attempt", short_hash(state))
 }
 
 fn row(state: &str) -> String {

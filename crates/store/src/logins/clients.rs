@@ -6,9 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{Logins, LoginsError, short_hash};
 use crate::home::private;
-use crate::locked_file::{self, io_error};
+use crate::locked_file::{self, Folder, io_error};
 use crate::secret::Secret;
 use crate::vault::{Purpose, Sealed};
+
+/// Where they are on a store that replicas share.
+const CLIENTS: &str = "clients";
 
 /// A client at one issuer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +42,14 @@ struct ClientFile {
 impl Logins {
     /// The client at an issuer. One whose secret cannot be opened is not used.
     pub fn client(&self, issuer: &str) -> Result<Option<KnownClient>, LoginsError> {
-        let Some(text) = locked_file::read(&self.client_path(issuer))? else { return Ok(None) };
+        let text = match &self.files {
+            Folder::Shared(folder) => {
+                let bytes = folder.folder(CLIENTS).read_newest(&short_hash(issuer))?;
+                bytes.and_then(|bytes| String::from_utf8(bytes).ok())
+            }
+            Folder::Home(_) => locked_file::read(&self.client_path(issuer))?,
+        };
+        let Some(text) = text else { return Ok(None) };
         let Ok(file) = serde_json::from_str::<ClientFile>(&text) else { return Ok(None) };
         if file.issuer != issuer {
             return Ok(None);
@@ -82,16 +92,24 @@ impl Logins {
             secret_expires_s: client.secret_expires_s,
             sealed,
         };
+        let text = serde_json::to_vec_pretty(&file).unwrap_or_default();
+        if let Folder::Shared(folder) = &self.files {
+            let name = short_hash(&client.issuer);
+            return Ok(folder.folder(CLIENTS).put(&name, &text, (None, i64::MIN, 0))?);
+        }
         let path = self.client_path(&client.issuer);
         locked_file::make_folder(&self.folder)?;
         locked_file::make_folder(&self.folder.join("clients"))?;
-        let text = serde_json::to_vec_pretty(&file).unwrap_or_default();
         let written = private::replace(&path, &text, &self.random.name()?);
         Ok(written.map_err(io_error("write", &path))?)
     }
 
     /// Forgets the client of an issuer, which no longer knows it.
     pub fn forget_client(&self, issuer: &str) -> Result<(), LoginsError> {
+        if let Folder::Shared(folder) = &self.files {
+            folder.folder(CLIENTS).take(&short_hash(issuer))?;
+            return Ok(());
+        }
         let path = self.client_path(issuer);
         match std::fs::remove_file(&path) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => {

@@ -92,6 +92,11 @@ impl Address {
         })
     }
 
+    /// Tells stores apart, without a secret.
+    pub(crate) fn identity(&self) -> String {
+        format!("{self} {}", self.schema.as_deref().unwrap_or_default())
+    }
+
     pub fn ssl_mode(&self) -> SslMode {
         self.ssl_mode
     }

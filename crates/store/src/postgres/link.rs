@@ -109,6 +109,20 @@ impl Link {
         self.jobs.send(job).map_err(|_| stopped())?;
         receiver.recv().unwrap_or_else(|_| Err(stopped()))
     }
+
+    /// Has a piece of work done later, whose failure is of no interest.
+    pub(crate) fn post(
+        &self,
+        work: impl AsyncFnOnce(&mut Session) -> Result<(), StoreError> + Send + 'static,
+    ) {
+        let job: Job = Box::new(move |session| {
+            Box::pin(async move {
+                let _ = session.within(work).await;
+            })
+        });
+        // A thread that has stopped has no connection, and the server ends what was open there.
+        let _ = self.jobs.send(job);
+    }
 }
 
 async fn serve(mut session: Session, mut jobs: UnboundedReceiver<Job>) {

@@ -5,7 +5,8 @@ use tokio_postgres::Client;
 use super::link::{Session, StoreError};
 
 /// The steps. One that was released never changes; a change is another step at the end.
-const STEPS: &[&str] = &["
+const STEPS: &[&str] = &[
+    "
     CREATE TABLE ledger_logs (
         log integer PRIMARY KEY
     );
@@ -38,7 +39,57 @@ const STEPS: &[&str] = &["
         PRIMARY KEY (log, name)
     );
     INSERT INTO ledger_logs (log) VALUES (0);
-"];
+",
+    "
+    -- One row: which change of the registry is the last.
+    CREATE TABLE registry_state (
+        one integer PRIMARY KEY CHECK (one = 1),
+        store text NOT NULL,
+        seq bigint NOT NULL,
+        -- Random, so that a store that was restored from a copy is told from one that went on.
+        mark text NOT NULL,
+        -- Counts the changes that a serving replica runs with.
+        generation bigint NOT NULL,
+        -- The version of the registry's tables, and the oldest version that can use them.
+        schema integer NOT NULL,
+        oldest integer NOT NULL,
+        -- Changes before this one are no longer complete.
+        full_from bigint NOT NULL
+    );
+    INSERT INTO registry_state VALUES
+        (1, replace(gen_random_uuid()::text, '-', ''), 0, '', 0, 0, 0, 0);
+    -- Every row of every table of the registry with the change that wrote it last. A row without an
+    -- image was deleted.
+    CREATE TABLE registry_rows (
+        id bytea PRIMARY KEY,
+        table_name text NOT NULL,
+        key text NOT NULL,
+        image text,
+        seq bigint NOT NULL
+    );
+    CREATE INDEX registry_rows_by_seq ON registry_rows (seq);
+    CREATE TABLE registry_changes (
+        seq bigint PRIMARY KEY,
+        mark text NOT NULL
+    );
+    -- Sealed params of calls.
+    CREATE TABLE captures (
+        server text NOT NULL,
+        digest text NOT NULL,
+        sealed bytea,
+        bytes bigint NOT NULL,
+        captured_at_us bigint NOT NULL,
+        PRIMARY KEY (server, digest)
+    );
+    CREATE INDEX captures_by_time ON captures (captured_at_us);
+    -- Who may change what alone, and until when by the server's clock.
+    CREATE TABLE registry_leases (
+        name text PRIMARY KEY,
+        holder text NOT NULL,
+        until_us bigint NOT NULL
+    );
+",
+];
 
 /// Brings the tables up to this version. Fails if a newer version made them.
 pub(crate) async fn migrate(session: &mut Session) -> Result<(), StoreError> {

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::PoisonError;
 
-use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+use rusqlite::{Connection, OpenFlags, Transaction};
 
 use super::token::push_random;
 use super::{Registry, RegistryError, values};
@@ -129,22 +129,21 @@ impl Registry {
         if self.read(|db| waiting(db, now_us))?.is_empty() {
             return Ok(0);
         }
-        let mut connection = self.lock()?;
         // The recorder holds the write lock, so no two record the same act.
-        let db = connection.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let mut written = 0;
-        let mut acts = waiting(&db, now_us)?;
-        while !acts.is_empty() {
-            for act in &acts {
-                written += usize::from(self.record(act, &db, ledger)?);
-                db.execute("DELETE FROM unrecorded WHERE number = ?1", [act.number])?;
+        self.transact(|db| {
+            let mut written = 0;
+            let mut acts = waiting(db, now_us)?;
+            while !acts.is_empty() {
+                for act in &acts {
+                    written += usize::from(self.record(act, db, ledger)?);
+                    db.execute("DELETE FROM unrecorded WHERE number = ?1", [act.number])?;
+                }
+                acts = waiting(db, now_us)?;
             }
-            acts = waiting(&db, now_us)?;
-        }
-        // Also flushes: the row is on disk before the act is deleted here.
-        values::put_log(&db, &ledger.checkpoint()?, now_us)?;
-        db.commit()?;
-        Ok(written)
+            // Also flushes: the row is on disk before the act is deleted here.
+            values::put_log(db, &ledger.checkpoint()?, now_us)?;
+            Ok(written)
+        })
     }
 
     /// A process that died between the row and its next step has left an act that is already in the

@@ -7,6 +7,7 @@ use rusqlite::ErrorCode;
 
 use super::target::TargetError;
 use crate::ledger::timestamp;
+use crate::postgres::StoreError;
 use crate::random::RandomError;
 use crate::records::is_shm_full;
 use crate::vault::VaultError;
@@ -91,6 +92,14 @@ pub enum RegistryError {
     Newer { path: PathBuf, found: i64, known: i64 },
     #[error("`{}` is a database, but not tollgate's\nhint: move it away, or set `TOLLGATE_HOME` to another folder", .0.display())]
     NotOurs(PathBuf),
+    #[error(
+        "the store was upgraded by a newer tollgate (schema {found}, this one knows {known})\nhint: use the newer tollgate; nothing was changed"
+    )]
+    NewerStore { found: i64, known: i64 },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("it is unknown whether the store has the change: {0}\nhint: look before you repeat it")]
+    Unconfirmed(StoreError),
     #[error("cannot copy `gate.db` to `{}` before an upgrade: {words}\nhint: the database was not changed", .path.display())]
     Backup { path: PathBuf, words: String },
     #[error(

@@ -1,6 +1,6 @@
 //! The arguments of calls that wait for a human, sealed to their approval.
 
-use rusqlite::{OptionalExtension, Transaction, TransactionBehavior};
+use rusqlite::{OptionalExtension, Transaction};
 
 use super::error::{ObjectKind, RegistryError};
 use super::names::NAME_BYTES_MAX;
@@ -43,7 +43,7 @@ impl Registry {
     }
 
     pub fn parked(&self, approval: &str) -> Result<Option<Secret<Vec<u8>>>, RegistryError> {
-        let bytes = self.read(|db| {
+        let bytes = self.find(|db| {
             let select = "SELECT sealed FROM parked WHERE approval = ?1";
             Ok(db.query_row(select, [approval], |r| r.get(0)).optional()?)
         })?;
@@ -120,13 +120,12 @@ impl Registry {
         &self,
         change: impl FnOnce(&Transaction<'_>) -> Result<T, RegistryError>,
     ) -> Result<T, RegistryError> {
+        if self.is_shared() {
+            return self.write_quietly(change);
+        }
         // Checks that the file in the home is still the opened one.
         drop(self.lock()?);
-        let mut aside = RegistryConnection::connect(&self.path)?;
-        let transaction = aside.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let done = change(&transaction)?;
-        transaction.commit()?;
-        Ok(done)
+        RegistryConnection::connect(&self.path)?.write(change)
     }
 
     /// Deletes what was parked before a time, for approvals that can no longer be answered.

@@ -127,7 +127,7 @@ impl Registry {
 
     /// A passkey by the id that an authenticator gave it.
     pub fn passkey(&self, id: &[u8]) -> Result<Option<StoredPasskey>, RegistryError> {
-        self.read(|db| {
+        self.find(|db| {
             let select = "SELECT k.person, k.rp_id, k.public_key, p.user_handle FROM passkeys k
                           JOIN people p ON p.name = k.person WHERE k.id = ?1";
             let row = db.query_row(select, [id], |row| {

@@ -78,6 +78,8 @@ impl Registry {
         if later.is_empty() {
             return Ok(later);
         }
+        // What another replica has done and recorded must be here before it is missed.
+        self.refresh()?;
         // In this order: a change that is recorded between the two is remembered by the second.
         let waiting = self.read(|db| marks(db))?;
         let known_seq = self.remembered_log()?.map_or(0, |row| row.seq);

@@ -87,12 +87,30 @@ pub(super) fn upgrade(
     if from > 0 && from < VERSION {
         back_up(home, from, random)?;
     }
-    for step in STEPS.iter().skip(usize::try_from(from).unwrap_or_default()) {
-        transaction.execute_batch(step)?;
-    }
-    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
-    transaction.pragma_update(None, "user_version", VERSION)?;
+    run_steps(&transaction, from, VERSION)?;
     transaction.commit()?;
+    Ok(())
+}
+
+/// Brings an empty or older database to a version, without a copy.
+pub(super) fn make(db: &mut Connection, to: i64) -> Result<(), RegistryError> {
+    if version(db)? == to {
+        return Ok(());
+    }
+    let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let from = version(&transaction)?;
+    run_steps(&transaction, from, to)?;
+    transaction.commit()?;
+    Ok(())
+}
+
+fn run_steps(db: &Connection, from: i64, to: i64) -> Result<(), RegistryError> {
+    let [from, to] = [from, to].map(|n| usize::try_from(n).unwrap_or_default());
+    for step in STEPS.iter().take(to).skip(from) {
+        db.execute_batch(step)?;
+    }
+    db.pragma_update(None, "application_id", APPLICATION_ID)?;
+    db.pragma_update(None, "user_version", i64::try_from(to).unwrap_or(VERSION))?;
     Ok(())
 }
 
@@ -107,24 +125,34 @@ fn back_up(home: &Home, from: i64, random: &Random) -> Result<(), RegistryError>
     Ok(())
 }
 
-/// Compares the key with a mark of the first one that was used here; the first use stores it. A
-/// locked vault opens nothing that is sealed here and has no key to store a mark of.
-pub(super) fn check_key(db: &mut Connection, vault: &Vault) -> Result<(), RegistryError> {
+/// Compares the key with a mark of the first one that was used here; true if none was. A locked
+/// vault opens nothing that is sealed here and has no key to store a mark of.
+pub(super) fn lacks_key(db: &Connection, vault: &Vault) -> Result<bool, RegistryError> {
     if vault.is_locked() {
-        return Ok(());
+        return Ok(false);
     }
     let mark = *vault.derive(Purpose::KeyCheck);
     let known: Option<Vec<u8>> =
         db.query_row("SELECT key_mark FROM meta", [], |r| r.get(0)).optional()?.flatten();
     match known {
-        Some(known) if known.ct_eq(&mark).into() => Ok(()),
+        Some(known) if known.ct_eq(&mark).into() => Ok(false),
         Some(_) => Err(RegistryError::KeyChanged),
-        None => {
-            let set = "UPDATE meta SET key_mark = ?1 WHERE key_mark IS NULL";
-            let was_first = db.execute(set, [mark])? == 1;
-            if was_first { Ok(()) } else { check_key(db, vault) }
-        }
+        None => Ok(true),
     }
+}
+
+/// Stores the mark of the first key.
+pub(super) fn put_key(db: &Connection, vault: &Vault) -> Result<(), RegistryError> {
+    let mark = *vault.derive(Purpose::KeyCheck);
+    db.execute("UPDATE meta SET key_mark = ?1 WHERE key_mark IS NULL", [mark])?;
+    // Another process may have stored the mark of another key.
+    lacks_key(db, vault)?;
+    Ok(())
+}
+
+/// Compares the key with the first one that was used here; the first use stores its mark.
+pub(super) fn check_key(db: &Connection, vault: &Vault) -> Result<(), RegistryError> {
+    if lacks_key(db, vault)? { put_key(db, vault) } else { Ok(()) }
 }
 
 fn version(db: &Connection) -> Result<i64, RegistryError> {

@@ -80,7 +80,7 @@ impl Registry {
         now_us: i64,
     ) -> Result<Option<BrowserSession>, RegistryError> {
         let hash = people::hash(cookie);
-        let found = self.read(|db| find(db, hash))?;
+        let found = self.find(|db| find(db, hash))?;
         let Some((session, used_at_us)) = found else { return Ok(None) };
         if has_ended(session.method, session.created_at_us, used_at_us, now_us) {
             self.end_browser_session(cookie)?;

@@ -13,6 +13,9 @@ use super::{Registry, generation, grants, policies, servers, values};
 pub struct RegistrySnapshot {
     /// Changes with every change that a gate should notice; see [`Registry::changed`].
     pub generation: u64,
+    /// What `generation` of `registry_state` on Postgres shows while nothing newer is there; 0 if
+    /// the registry is not shared.
+    pub version: u64,
     pub servers: Vec<Server>,
     /// The active versions.
     pub policies: Vec<PolicyText>,
@@ -24,8 +27,10 @@ pub struct RegistrySnapshot {
 impl Registry {
     pub fn snapshot(&self) -> Result<RegistrySnapshot, RegistryError> {
         self.read(|db| {
+            let count = generation(db)?;
             Ok(RegistrySnapshot {
-                generation: self.numbered(generation(db)?),
+                generation: self.numbered(count),
+                version: if self.is_shared() { count } else { 0 },
                 servers: servers::rows::all(db)?,
                 policies: policies::all(db)?,
                 grants: grants::rows::all(db)?,

@@ -61,13 +61,15 @@ impl Registry {
         task: &str,
         now_us: i64,
     ) -> Result<Vec<TaskOwner>, RegistryError> {
-        self.read(|db| {
+        let found = self.find(|db| {
             let select = "SELECT server, task, grant_id, conversation, tool, is_private, begun_at_us, until_us
                           FROM tasks WHERE server = ?1 AND task = ?2 AND until_us > ?3 ORDER BY begun_at_us";
             let mut select = db.prepare_cached(select)?;
             let found = select.query_map((server, task, now_us), owner)?;
-            Ok(found.collect::<Result<_, _>>()?)
-        })
+            let found: Vec<TaskOwner> = found.collect::<Result<_, _>>()?;
+            Ok((!found.is_empty()).then_some(found))
+        })?;
+        Ok(found.unwrap_or_default())
     }
 
     /// The owners that have not expired, oldest first.

@@ -1,13 +1,19 @@
-//! A home in a temporary folder with an open registry, and helpers to fill it.
+//! A home in a temporary folder with an open registry, and helpers to fill it. In the test binary
+//! `registry_postgres` the same tests run on a registry that two homes share on Postgres.
 #![allow(clippy::unwrap_used, dead_code, reason = "each test file uses a part of it")]
 
-use std::path::Path;
+#[path = "postgres.rs"]
+mod postgres;
+
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use policy::Format;
 use policy::json::{Bounds, Doc, Value};
 use store::effective::Effective;
 use store::home::Home;
+use store::postgres::Address;
 use store::random::Random;
 use store::registry::{
     Credential, FileNames, Grant, NewGrant, NewServer, PinReport, Registry, RegistryError,
@@ -22,33 +28,150 @@ pub(crate) const SECOND_US: i64 = 1_000_000;
 pub(crate) const ALLOW_ALL: &str = r#"{"version":"1","default":"allow"}"#;
 pub(crate) const DENY_ALL: &str = r#"{"version":"1","default":"deny"}"#;
 
+/// Whether this binary has the tests on Postgres.
+const ON_POSTGRES: bool = matches!(env!("CARGO_CRATE_NAME").as_bytes(), b"registry_postgres");
+
+/// What of a registry is on Postgres.
+const TABLES: [&str; 3] = ["registry_state", "registry_rows", "registry_changes"];
+
 pub(crate) struct Fixture {
     pub(crate) home: Home,
     pub(crate) registry: Registry,
+    store: Option<Store>,
     folder: tempfile::TempDir,
+}
+
+struct Store {
+    address: Address,
+    schema: String,
 }
 
 impl Fixture {
     pub(crate) fn new() -> Fixture {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::create(&folder.path().join("home")).unwrap();
-        let registry = open(&home).unwrap();
-        Fixture { home, registry, folder }
+        let store = ON_POSTGRES.then(|| {
+            let schema = postgres::Server::shared().new_schema();
+            let address = postgres::Server::shared().address(&schema);
+            Store { address: Address::parse(&address, None).unwrap(), schema }
+        });
+        let registry = open_at(&home, store.as_ref()).unwrap();
+        Fixture { home, registry, store, folder }
+    }
+
+    /// On a server of this test alone.
+    pub(crate) fn on_private_server() -> (postgres::Server, Fixture) {
+        let server = postgres::Server::private();
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::create(&folder.path().join("home")).unwrap();
+        let schema = server.new_schema();
+        let address = Address::parse(&server.address(&schema), None).unwrap();
+        let store = Some(Store { address, schema });
+        let registry = open_at(&home, store.as_ref()).unwrap();
+        (server, Fixture { home, registry, store, folder })
+    }
+
+    pub(crate) fn address(&self) -> &Address {
+        &self.store.as_ref().unwrap().address
+    }
+
+    /// On the shared server.
+    pub(crate) fn sql(&self, text: &str) -> String {
+        self.store.as_ref().unwrap().sql(text)
     }
 
     /// A home whose files were put there by hand.
     pub(crate) fn on(home: Home, folder: tempfile::TempDir) -> Fixture {
         let registry = open(&home).unwrap();
-        Fixture { home, registry, folder }
+        Fixture { home, registry, store: None, folder }
     }
 
     pub(crate) fn path(&self, name: &str) -> std::path::PathBuf {
         self.folder.path().join(name)
     }
 
-    /// Another process on the same home, as far as SQLite can tell.
+    /// Another process on the same home, as far as SQLite can tell; or another machine on the same
+    /// store.
     pub(crate) fn second(&self) -> Registry {
-        open(&self.home).unwrap()
+        let Some(store) = &self.store else { return open(&self.home).unwrap() };
+        let home = Home::create(&self.path("second")).unwrap();
+        fs::copy(self.home.vault_key(), home.vault_key()).unwrap();
+        open_at(&home, Some(store)).unwrap()
+    }
+
+    /// Opens the same registry again.
+    pub(crate) fn again(&self) -> Registry {
+        open_at(&self.home, self.store.as_ref()).unwrap()
+    }
+
+    /// The file that is read.
+    pub(crate) fn db(&self) -> PathBuf {
+        if self.store.is_none() {
+            return self.home.gate_db();
+        }
+        let entries = fs::read_dir(self.home.path().join("replicas")).unwrap();
+        let mut paths = entries.map(|entry| entry.unwrap().path());
+        paths.find(|path| path.extension().is_some_and(|end| end == "db")).unwrap()
+    }
+
+    /// Keeps the registry as it is now.
+    pub(crate) fn save(&self) {
+        if let Some(store) = &self.store {
+            for table in TABLES {
+                store.sql(&format!("CREATE TABLE saved_{table} AS SELECT * FROM {table}"));
+            }
+            return;
+        }
+        fs::create_dir(self.path("saved")).unwrap();
+        for end in ["db", "db-wal"] {
+            let saved = self.path("saved").join(end);
+            fs::copy(self.home.gate_db().with_extension(end), saved).unwrap();
+        }
+    }
+
+    /// Puts back what was saved, and opens it.
+    pub(crate) fn restore(self) -> Fixture {
+        let Fixture { home, registry, store, folder } = self;
+        drop(registry);
+        if let Some(store) = &store {
+            for table in TABLES {
+                let insert = format!("INSERT INTO {table} SELECT * FROM saved_{table}");
+                store.sql(&format!("DELETE FROM {table}; {insert}"));
+            }
+        } else {
+            for end in ["db", "db-wal"] {
+                let saved = folder.path().join("saved").join(end);
+                fs::copy(saved, home.gate_db().with_extension(end)).unwrap();
+            }
+            let _ = fs::remove_file(home.gate_db().with_extension("db-shm"));
+        }
+        let registry = open_at(&home, store.as_ref()).unwrap();
+        Fixture { home, registry, store, folder }
+    }
+
+    /// Changes the stored captures behind the back of the gate.
+    pub(crate) fn change_captures(&self, text: &str) {
+        if let Some(store) = &self.store {
+            store.sql(text);
+            return;
+        }
+        let path = self.home.path().join("captures.db");
+        rusqlite::Connection::open(path).unwrap().execute(text, []).unwrap();
+    }
+
+    /// Every byte of the home and of the store.
+    pub(crate) fn bytes(&self) -> Vec<(PathBuf, Vec<u8>)> {
+        let mut all = bytes_of(self.home.path());
+        if let Some(store) = &self.store {
+            for table in TABLES {
+                let rows = store.sql(&format!("SELECT * FROM {table}"));
+                assert!(!rows.is_empty(), "{table}");
+                all.push((table.into(), rows.into_bytes()));
+            }
+            let captures = "SELECT server, digest, encode(sealed, 'escape') FROM captures";
+            all.push(("captures".into(), store.sql(captures).into_bytes()));
+        }
+        all
     }
 
     /// Closes the registry and keeps the files.
@@ -119,6 +242,18 @@ impl Fixture {
 pub(crate) fn open(home: &Home) -> Result<Registry, RegistryError> {
     let vault = Vault::open_home(home, &Random::System, run_no_program).unwrap();
     Registry::open(home, Arc::new(vault), Random::System)
+}
+
+impl Store {
+    fn sql(&self, text: &str) -> String {
+        postgres::Server::shared().sql(&format!("SET search_path = {}; {text}", self.schema))
+    }
+}
+
+fn open_at(home: &Home, store: Option<&Store>) -> Result<Registry, RegistryError> {
+    let Some(store) = store else { return open(home) };
+    let vault = Vault::open_home(home, &Random::System, run_no_program).unwrap();
+    Registry::open_on(home, &store.address, Arc::new(vault), Random::System)
 }
 
 pub(crate) fn holdings_of(server_access: &[(&str, Option<&str>)]) -> Vec<ServerAccess> {

@@ -8,6 +8,7 @@
 )]
 
 use std::fs::File;
+use std::hash::{BuildHasher as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -58,7 +59,9 @@ impl Server {
     pub(crate) fn new_schema(&self) -> String {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("t_{}_{number}", std::process::id());
+        // Test files of one binary each have their own count.
+        let random = std::hash::RandomState::new().build_hasher().finish();
+        let name = format!("t_{}_{number}_{random:x}", std::process::id());
         self.sql(&format!("DROP SCHEMA IF EXISTS {name} CASCADE; CREATE SCHEMA {name}"));
         name
     }

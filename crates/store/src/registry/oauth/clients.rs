@@ -88,7 +88,7 @@ impl Registry {
         id: &str,
         now_us: i64,
     ) -> Result<Option<OAuthClient>, RegistryError> {
-        self.read(|db| {
+        self.find(|db| {
             let select = "SELECT metadata, secret_hash, is_fetched FROM oauth_clients
                           WHERE id = ?1 AND expires_at_us > ?2";
             let row: Option<(String, Option<Vec<u8>>, bool)> = db
