@@ -43,8 +43,9 @@ cargo xtask bench pages      speed and size of the dashboard's pages with a mill
 cargo xtask bench insights   1,000 people with planted effects, and ten years of data
 cargo xtask bench ten-years  only the ten years: every insight tool and the report, through the binary
 cargo xtask eval classifier  accuracy of the tool classifier on labelled tools [FILE]
-cargo xtask platforms        check the workspace for macOS and Windows [macos|windows] [--crate NAME]
-cargo xtask package [KIND…]  archive, wheel, npm, deb, mcpb of one build [--target T] [--program FILE] [--out DIR];
+cargo xtask platforms        check the workspace for macOS and Windows [macos|windows] [--crate NAME];
+                             `--wine` builds tollgate.exe and uses it in Wine
+cargo xtask package [KIND…]  archive, wheel, npm, deb, mcpb, sbom of one build [--target T] [--program FILE] [--out DIR];
                              `release`: checksums, installers, manifests of all archives [--downloads URL] [--home URL];
                              `test`: installs and uses each package of a program (--program FILE)
 cargo xtask tidy             house rules that no compiler checks

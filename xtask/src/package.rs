@@ -7,6 +7,7 @@ mod deb;
 mod manifests;
 mod mcpb;
 mod npm;
+mod sbom;
 mod target;
 mod wheel;
 
@@ -34,6 +35,7 @@ const KINDS: &[(&str, Make)] = &[
     ("npm", npm::make),
     ("deb", deb::make),
     ("mcpb", mcpb::make),
+    ("sbom", sbom::make),
 ];
 
 /// One program for one system, and where its packages go.
@@ -211,8 +213,7 @@ fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
 }
 
 fn set_mode(path: &Path, mode: u32) -> Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
-    Ok(fs::set_permissions(path, fs::Permissions::from_mode(mode))?)
+    Ok(platform::private::set_bits(&fs::File::open(path)?, mode)?)
 }
 
 /// Runs a packaging tool; its output is only shown when it fails.

@@ -2,7 +2,10 @@
 //! ordinary user. A toolchain of rustup that has the target is used as it is; otherwise Debian's compiler with the
 //! sources of the standard library is unpacked into `.test-tools`.
 
+mod packages;
 mod tools;
+mod walk;
+mod wine;
 
 use std::path::Path;
 use std::process::Command;
@@ -21,6 +24,12 @@ struct Platform {
     needs: Needs,
 }
 
+impl Platform {
+    fn is_called(&self, word: &str) -> bool {
+        word == self.system || word == self.target
+    }
+}
+
 const PLATFORMS: [Platform; 3] = [
     Platform {
         system: "macos",
@@ -35,8 +44,20 @@ const PLATFORMS: [Platform; 3] = [
     Platform { system: "windows", target: "x86_64-pc-windows-gnu", needs: Needs::Mingw },
 ];
 
-/// With words: only these systems, or `--crate NAME` for some crates.
+/// Nothing that is compiled here has to be fast, C code in particular.
+const QUICK: [&str; 4] = [
+    "--config",
+    "profile.dev.package.\"*\".opt-level=0",
+    "--config",
+    "profile.dev.package.insights.opt-level=0",
+];
+
+/// With words: only these systems or targets, or `--crate NAME` for some crates. With `--wine` the Windows program is
+/// built and used in Wine instead.
 pub(crate) fn platforms(root: &Path, words: &[String]) -> Result<bool> {
+    if words.iter().any(|word| word == "--wine") {
+        return in_wine(root);
+    }
     let (wanted, crates) = wanted(words)?;
     let mut rows = Vec::new();
     let mut good = true;
@@ -57,19 +78,37 @@ pub(crate) fn platforms(root: &Path, words: &[String]) -> Result<bool> {
     Ok(good)
 }
 
+/// Builds the development profile for Windows and walks through it.
+fn in_wine(root: &Path) -> Result<bool> {
+    let platform = PLATFORMS.iter().find(|platform| platform.needs == Needs::Mingw);
+    let platform = platform.context("no target for Windows")?;
+    let compiler = tools::ensure(platform.target, platform.needs)?;
+    let began = Instant::now();
+    let mut build = compiler.cargo();
+    build.current_dir(root).args(["build", "--package", "tollgate", "--target", platform.target]);
+    let folder = root.join("target/platforms").join(platform.target);
+    build.args(compiler.cargo_args()).args(QUICK).env("CARGO_TARGET_DIR", &folder);
+    if !build.status().context("cannot start cargo")?.success() {
+        bail!("tollgate does not build for {}", platform.target);
+    }
+    println!("built tollgate.exe in {}", shown(began.elapsed()));
+    let program = folder.join(platform.target).join("debug/tollgate.exe");
+    walk::walk(crate::tools::ensure()?, &compiler, &program)
+}
+
 fn wanted(words: &[String]) -> Result<(Vec<Platform>, Vec<String>)> {
     let (mut systems, mut crates) = (Vec::new(), Vec::new());
     let mut words = words.iter();
     while let Some(word) = words.next() {
         if word == "--crate" {
             crates.extend(words.next().cloned());
-        } else if PLATFORMS.iter().any(|platform| platform.system == word) {
+        } else if PLATFORMS.iter().any(|platform| platform.is_called(word)) {
             systems.push(word.clone());
         } else {
             bail!("unknown system `{word}`\nhint: macos or windows, or neither for both");
         }
     }
-    let is_wanted = |p: &&Platform| systems.is_empty() || systems.iter().any(|s| s == p.system);
+    let is_wanted = |p: &&Platform| systems.is_empty() || systems.iter().any(|s| p.is_called(s));
     Ok((PLATFORMS.iter().filter(is_wanted).copied().collect(), crates))
 }
 
@@ -81,7 +120,7 @@ fn check(root: &Path, platform: Platform, compiler: &Compiler, crates: &[String]
         [] => command.arg("--workspace"),
         crates => command.args(crates.iter().flat_map(|name| ["--package", name])),
     };
-    command.args(["--target", platform.target]).args(compiler.cargo_args());
+    command.args(["--target", platform.target]).args(compiler.cargo_args()).args(QUICK);
     command.env("CARGO_TARGET_DIR", root.join("target/platforms").join(platform.target));
     let status = command.status().context("cannot start cargo")?;
     Ok(status.success())

@@ -21,6 +21,7 @@ mod services;
 mod sources;
 mod systems;
 mod type_names;
+mod workflows;
 
 /// One broken rule.
 #[derive(Debug, PartialEq, Eq)]
@@ -54,6 +55,7 @@ pub(crate) fn tidy(root: &Path) -> Result<bool> {
     findings.extend(type_names::check(&files));
     findings.extend(systems::check(&files));
     findings.extend(call_path::check(&files));
+    findings.extend(workflows::check(&files));
     findings.extend(format::check(root, &files)?);
     for file in &files {
         sources::check(file, &mut findings);

@@ -16,7 +16,7 @@ const TEMPLATES: &[(&str, &str)] = &[
     ("homebrew/tollgate.rb", "tollgate.rb"),
     ("scoop/tollgate.json", "tollgate.json"),
 ];
-const PACKAGES: &[&str] = &["tar.gz", "zip", "whl", "tgz", "deb", "mcpb"];
+const PACKAGES: &[&str] = &["tar.gz", "zip", "whl", "tgz", "deb", "mcpb", "cdx.json"];
 
 /// An archive that is missing leaves its `@SHA256:…@` in place, so that nobody can install it by accident.
 pub(super) fn make(

@@ -59,26 +59,45 @@ pub(crate) fn is_root() -> Result<bool> {
 
 /// A fresh Debian in this folder: this machine's release, from where its packages come from. Needs root.
 pub(crate) fn make_debian(folder: &Path) -> Result<()> {
-    let release = fs::read_to_string("/etc/os-release").context("this is not a Debian")?;
-    let suite = release.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));
-    let suite = suite.context("this Debian has no code name")?;
+    let suite = debian_suite()?;
     let sources = apt_sources();
-    let address = sources.iter().find_map(|text| address_of(suite, text));
+    let address = sources.iter().find_map(|(_, text)| address_of(&suite, text));
     let address = address.with_context(|| format!("no source of packages for `{suite}`"))?;
     let debootstrap = find("debootstrap").context("there is no `debootstrap`")?;
     let mut command = Command::new(debootstrap);
-    command.args(["--variant=minbase", suite]).arg(folder).arg(address);
+    command.args(["--variant=minbase", &suite]).arg(folder).arg(address);
     let out = output(&mut command)?;
     if out.status.success() { Ok(()) } else { bail!("cannot make a fresh Debian: {}", said(&out)) }
 }
 
-/// The texts that say where this machine's packages come from.
-fn apt_sources() -> Vec<String> {
+/// The code name of this machine's release.
+fn debian_suite() -> Result<String> {
+    let release = fs::read_to_string("/etc/os-release").context("this is not a Debian")?;
+    let suite = release.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));
+    Ok(suite.context("this Debian has no code name")?.to_owned())
+}
+
+/// The files of this machine that say where Debian's own packages come from, and their names.
+pub(crate) fn debian_sources() -> Result<Vec<(String, String)>> {
+    let suite = debian_suite()?;
+    let security = format!("{suite}-security");
+    let has = |text: &str| [&suite, &security].iter().any(|s| address_of(s, text).is_some());
+    let found: Vec<_> = apt_sources().into_iter().filter(|(_, text)| has(text)).collect();
+    anyhow::ensure!(!found.is_empty(), "no source of packages for `{suite}`");
+    Ok(found)
+}
+
+/// The files that say where this machine's packages come from, and their names.
+fn apt_sources() -> Vec<(String, String)> {
     let more = fs::read_dir(APT_SOURCES_FOLDER).into_iter().flatten();
     let more = more.filter_map(|entry| Some(entry.ok()?.path()));
     let is_read = |path: &PathBuf| path.extension().is_some_and(|e| e == "list" || e == "sources");
     let files = std::iter::once(PathBuf::from(APT_SOURCES_FILE)).chain(more.filter(is_read));
-    files.filter_map(|path| fs::read_to_string(path).ok()).collect()
+    let read = |path: PathBuf| {
+        let name = path.file_name()?.to_str()?.to_owned();
+        Some((name, fs::read_to_string(&path).ok()?))
+    };
+    files.filter_map(read).collect()
 }
 
 /// Where packages of this suite come from, in either format of apt.

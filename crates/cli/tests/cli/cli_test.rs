@@ -281,10 +281,14 @@ impl Drop for Up {
 
 /// Crashes a process with core files allowed; returns whether it left one.
 pub(crate) fn leaves_a_core(child: &mut Child) -> bool {
-    use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
+    use rustix::process::{Pid, Signal, kill_process};
     let pid = Pid::from_child(child);
-    // If the hard limit forbids core files, none is left.
-    let _ = prlimit(Some(pid), Resource::Core, Rlimit { current: None, maximum: None });
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::process::{Resource, Rlimit, prlimit};
+        // If the hard limit forbids core files, none is left.
+        let _ = prlimit(Some(pid), Resource::Core, Rlimit { current: None, maximum: None });
+    }
     kill_process(pid, Signal::ABORT).unwrap();
     child.wait().unwrap().core_dumped()
 }

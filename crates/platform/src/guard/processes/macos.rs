@@ -16,9 +16,9 @@ pub(in super::super) fn send(process: Process, signal: Signal) {
     }
 }
 
-/// All running processes of this user.
+/// All running processes of this user; none if the system does not list them.
 pub(in super::super) fn all() -> Vec<Process> {
-    let mut system = System::new();
+    let Ok(mut system) = System::new() else { return Vec::new() };
     system.refresh_processes_specifics(ProcessesToUpdate::All, true, ProcessRefreshKind::nothing());
     system.processes().values().filter_map(of).collect()
 }
@@ -38,7 +38,7 @@ fn read(pid: i32) -> Option<Process> {
 }
 
 fn look(pid: i32, kind: ProcessRefreshKind) -> Option<System> {
-    let mut system = System::new();
+    let mut system = System::new().ok()?;
     let pid = sysinfo::Pid::from_u32(u32::try_from(pid).ok()?);
     system.refresh_processes_specifics(ProcessesToUpdate::Some(&[pid]), true, kind);
     Some(system)
