@@ -306,6 +306,39 @@ fn a_server_may_use_its_own_folder_below_a_dot_folder() {
     }
 }
 
+/// Folders of real length: a pattern nests a limited number of groups.
+#[test]
+fn own_folders_may_be_many_and_have_long_paths() {
+    let tools = vec![
+        tool("read_file", "Read a file", &["path"]),
+        tool("write_file", "Write a file", &["path"]),
+        tool("move_file", "Move a file", &["source", "destination"]),
+    ];
+    let server = assessed("notes", &tools);
+    let folder = |at: usize| format!("/home/ann/.local/share/notes-{at}/{}", "deep/".repeat(17));
+    let folders: Vec<String> = (0..8).map(folder).collect();
+    let made = |count: usize| {
+        for_server("notes", &server.tools, Offer::default(), Preset::Recommended)
+            .with_own_folders(&folders[..count])
+            .policy
+    };
+    loads(&made(8));
+    let (policy, root) = (made(1), folders[0].trim_end_matches('/'));
+    assert!(root.len() > 110, "{root}");
+    for (path, expect) in [
+        (format!("{root}/today.md"), "allow"),
+        (root.to_owned(), "allow"),
+        (format!("{root}/.ssh/config"), "deny"),
+        (format!("{root}x/today.md"), "deny"),
+        (root[..root.len() - 1].to_owned(), "deny"),
+        (root.replace("/deep/deep/deep/", "/deep/deeq/deep/"), "deny"),
+        ("/home/ann/.local/share".to_owned(), "deny"),
+    ] {
+        let args = json!({ "path": path }).to_string();
+        check_guarded(&policy, &[("read_file", &args, expect)]);
+    }
+}
+
 #[test]
 fn tools_that_renew_logins_share_a_category_and_are_never_read() {
     let names = [

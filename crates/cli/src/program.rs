@@ -47,15 +47,23 @@ pub(crate) fn resolved(target: Target) -> Target {
     Target::Command { argv, env, cwd, secret_args }
 }
 
-/// The folders among the arguments of a server, which the owner gave it.
+/// The folders among the arguments of a server, which the owner gave it. Relative ones are below its folder.
 pub(crate) fn own_folders(server: &str, servers: &[Server]) -> Vec<String> {
     let server = servers.iter().find(|known| known.name == server);
-    let Some(Target::Command { argv, .. }) = server.map(|server| &server.target) else {
+    let Some(Target::Command { argv, cwd, .. }) = server.map(|server| &server.target) else {
         return Vec::new();
     };
     let values = argv.iter().skip(1).map(|word| word.split_once('=').map_or(&**word, |(_, v)| v));
-    let folders = values.filter(|word| Path::new(word).is_absolute() && Path::new(word).is_dir());
-    folders.map(str::to_owned).collect()
+    let folders = values.filter_map(|word| {
+        let is_path = word.starts_with('.') || word.contains('/');
+        let folder = match cwd {
+            _ if Path::new(word).is_absolute() => word.into(),
+            Some(cwd) if is_path => std::path::absolute(cwd.join(word)).ok()?,
+            _ => return None,
+        };
+        folder.is_dir().then(|| folder.to_str().map(str::to_owned)).flatten()
+    });
+    folders.collect()
 }
 
 /// Removes tollgate's secrets from the environment of another program: the vault key, the metrics token and

@@ -11,6 +11,9 @@ const REFUSE_DOT_FILES: &[&str] = &["path-traversal", "configuration-takeover"];
 /// A longer path would exceed the size limit of a rule.
 const ROOT_CHARS_MAX: usize = 120;
 const ROOTS_MAX: usize = 8;
+/// One level of groups compares this many characters. Patterns may nest 64 levels, and a group counts as
+/// three of them: a level for each character would allow folders of 20 characters.
+const BLOCK_CHARS: usize = 8;
 
 impl ServerPolicy {
     /// Allows ordinary files in the folders that the owner gave the server. Only absolute paths with a dot
@@ -119,9 +122,17 @@ fn inside(rule: &Value, path: &str, expression: &str, roots: &[&str]) -> Value {
 /// A regex for texts outside the folder: they differ from it at some character. The policy language
 /// cannot negate a pattern.
 fn not_in(root: &str) -> String {
-    let differs = root.chars().rev().fold("[^/]".to_owned(), |rest, c| {
-        let class = if "\\]^-[&~".contains(c) { format!("\\{c}") } else { c.to_string() };
-        format!("(?:$|[^{class}]|{}{rest})", literal(c.encode_utf8(&mut [0; 4])))
+    let chars: Vec<char> = root.chars().collect();
+    let differs = chars.chunks(BLOCK_CHARS).rev().fold("[^/]".to_owned(), |rest, block| {
+        let mut same = String::new();
+        let mut alternatives = Vec::new();
+        for &c in block {
+            let class = if "\\]^-[&~".contains(c) { format!("\\{c}") } else { c.to_string() };
+            alternatives.push(format!("{same}(?:$|[^{class}])"));
+            same.push_str(&literal(c.encode_utf8(&mut [0; 4])));
+        }
+        alternatives.push(format!("{same}{rest}"));
+        format!("(?:{})", alternatives.join("|"))
     });
     format!("(?s)^{differs}")
 }

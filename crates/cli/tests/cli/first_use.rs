@@ -1,10 +1,12 @@
 //! What a new user should see without knowing an option for it.
 
+use std::fs;
+
 use serde_json::json;
 
 use crate::cli_test::{CliTest, CommandOutput};
 use crate::http;
-use crate::servers::{TOOLS, add_shell};
+use crate::servers::{SHELL_SERVER, TOOLS, add_shell};
 
 /// Runs a command with `--home` and without the variable.
 fn at_home(test: &CliTest, arguments: &[&str]) -> CommandOutput {
@@ -176,4 +178,61 @@ fn a_recommendation_reports_what_it_leaves_out() {
     add_shell(&test, "book", TOOLS);
     let tools_only = test.succeed(&["policy", "recommend", "book"]).stderr;
     assert!(!tools_only.contains("left out"), "{tools_only}");
+}
+
+/// A database server lists its tables as resources, which fails without the database. Its tools are there.
+#[test]
+fn a_server_whose_resources_cannot_be_listed_is_known_by_its_tools() {
+    let test = CliTest::new();
+    let declared = SHELL_SERVER.replace(r#""tools":{}"#, r#""tools":{},"resources":{}"#);
+    let refused = declared.replace(
+        r#"    *'"id":'*)"#,
+        r#"    *'"method":"resources/list"'*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32603,"message":"connection refused"}}\n' "$id" ;;
+    *'"id":'*)"#,
+    );
+    let (script, tools) = (test.write("server.sh", &refused), test.write("tools.json", TOOLS));
+    test.succeed(&["server", "add", "tables", "--", "sh", &script, &tools]);
+    let why = "it answered `resources/list` with error -32603";
+
+    let scanned = test.succeed(&["scan", "tables"]).stdout;
+    assert!(scanned.contains("tables: 2 tools") && scanned.contains(why), "{scanned}");
+    let report = test.succeed(&["scan", "tables", "--json"]).json();
+    assert!(report["servers"][0]["unread"][0].as_str().unwrap().contains(why), "{report}");
+    let recommended = test.succeed(&["policy", "recommend", "tables", "--look"]);
+    assert!(recommended.stderr.contains(why), "{}", recommended.stderr);
+    let doctor = test.run(&["doctor"]).stdout;
+    let look =
+        format!("look  servers    `tables` can be started, but the response is invalid: {why}");
+    assert!(doctor.contains(&look), "{doctor}");
+    assert!(!doctor.contains("does not answer as an MCP server"), "{doctor}");
+}
+
+/// A file server below a dot folder: the recommended rules refuse dot files, but not all of its files.
+#[test]
+fn a_recommended_policy_leaves_a_server_its_own_dot_folder() {
+    let test = CliTest::new();
+    let folder = test.path("a-folder-of-some-length/.notes");
+    fs::create_dir_all(folder.join("inner")).unwrap();
+    let shown = folder.display().to_string();
+    let schema = r#"{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}"#;
+    let tools =
+        format!(r#"[{{"name":"read_file","description":"Read a file.","inputSchema":{schema}}}]"#);
+    let (script, tools) = (test.write("server.sh", SHELL_SERVER), test.write("tools.json", &tools));
+    let command = ["--", "sh", &script, &tools];
+    test.succeed(&[&["server", "add", "whole"], &command[..], &[&shown]].concat());
+    let below = ["server", "add", "below", "--cwd", &shown];
+    test.succeed(&[&below[..], &command, &["./inner"]].concat());
+    for (server, file, expect) in [
+        ("whole", "today.md", 0),
+        ("whole", ".git/config", 1),
+        ("below", "inner/today.md", 0),
+        ("below", "today.md", 1),
+    ] {
+        let policy = test.path(&format!("{server}.json")).display().to_string();
+        let _ = fs::remove_file(&policy);
+        test.succeed(&["policy", "recommend", server, "--out", &policy]);
+        let args = json!({ "path": format!("{shown}/{file}") }).to_string();
+        let explained = test.run(&["policy", "explain", &policy, "read_file", "--args", &args]);
+        assert_eq!(explained.code, expect, "{server} {file}: {}", explained.all_output());
+    }
 }
