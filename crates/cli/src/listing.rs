@@ -26,6 +26,8 @@ pub(crate) struct Offer {
     pub(crate) instructions: Option<String>,
     /// Only tools are known, as in a saved list.
     pub(crate) is_partial: bool,
+    /// Why lists besides the tools could not be read.
+    pub(crate) unread: Vec<String>,
 }
 
 impl Offer {
@@ -71,6 +73,7 @@ pub(crate) fn request(server: &Server, stores: &Stores, context: &Context) -> Re
         skill_texts: offered.skill_texts,
         instructions: offered.instructions,
         is_partial: false,
+        unread: offered.unread,
     })
 }
 

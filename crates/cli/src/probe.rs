@@ -33,10 +33,12 @@ pub(crate) fn update_pins_on_path(
     })
 }
 
-/// Why a server is not known to work.
+/// Why a server is not known to work, or not wholly.
 #[derive(Debug)]
 pub(crate) enum NotStarted {
     Failed(anyhow::Error),
+    /// It works, except for these lists.
+    Unread(Vec<String>),
     /// It has not answered within [`START_WAIT`]. A package may have to be downloaded first.
     Slow,
 }
@@ -57,7 +59,9 @@ pub(crate) fn not_started(
             starts.spawn(async move {
                 let listed = tokio::time::timeout(START_WAIT, gate.look(&server)).await;
                 let why = match listed {
-                    Ok(listed) => NotStarted::Failed(anyhow::Error::new(listed.err()?)),
+                    Ok(Err(error)) => NotStarted::Failed(anyhow::Error::new(error)),
+                    Ok(Ok(offered)) if offered.unread.is_empty() => return None,
+                    Ok(Ok(offered)) => NotStarted::Unread(offered.unread),
                     Err(_) => NotStarted::Slow,
                 };
                 Some((server.name, why))

@@ -35,12 +35,14 @@ pub struct Offered {
     pub skill_texts: Vec<SkillText>,
     /// The server's instructions for models.
     pub instructions: Option<String>,
+    /// Why lists besides the tools could not be read; the server says that it has them.
+    pub unread: Vec<String>,
     /// Name and version of the server.
     pub info: Option<serde_json::Value>,
 }
 
 impl Gate {
-    /// Reads all lists of a server, registered or not.
+    /// Reads all lists of a server, registered or not. The tools are required.
     pub async fn look(self: &Arc<Self>, spec: &registry::Server) -> Result<Offered, RunError> {
         let backend = snapshot::backend(spec, &self.state.snapshots.factory);
         let wait = snapshot::start_wait_max(spec, &self.state.snapshots.factory.limits);
@@ -105,16 +107,16 @@ impl Gate {
         };
         // A server without tools may answer with an error.
         offered.tools = tool_check::read_list(context, peer, permit, List::Tools).await?;
+        let unread = &mut offered.unread;
         if peer.offers("resources") {
-            offered.resources =
-                tool_check::read_list(context, peer, permit, List::Resources).await?;
+            offered.resources = other(context, peer, permit, List::Resources, unread).await?;
             offered.templates = self.optional(context, peer, permit, List::Templates).await;
         }
         if peer.offers("prompts") {
-            offered.prompts = tool_check::read_list(context, peer, permit, List::Prompts).await?;
+            offered.prompts = other(context, peer, permit, List::Prompts, unread).await?;
         }
         if peer.offers(List::Skills.capability()) {
-            offered.skills = tool_check::read_list(context, peer, permit, List::Skills).await?;
+            offered.skills = other(context, peer, permit, List::Skills, unread).await?;
             offered.skill_texts = skill_texts::read(context, peer, permit, &offered.skills).await;
         }
         Ok(offered)
@@ -129,5 +131,23 @@ impl Gate {
         list: List,
     ) -> Vec<String> {
         tool_check::read_list(context, peer, permit, list).await.unwrap_or_default()
+    }
+}
+
+/// Reads a list besides the tools. A server that answers it with an error is still known by its tools: a
+/// database server lists its tables as resources and needs no database to list its tools.
+async fn other(
+    context: &RequestContext,
+    peer: &Arc<Peer>,
+    permit: &Permit,
+    list: List,
+    unread: &mut Vec<String>,
+) -> Result<Vec<String>, UpstreamError> {
+    match tool_check::read_list(context, peer, permit, list).await {
+        Err(error @ UpstreamError::Malformed { .. }) => {
+            unread.push(error.to_string());
+            Ok(Vec::new())
+        }
+        listed => listed,
     }
 }

@@ -192,6 +192,10 @@ fn reachable(
     };
     match failed {
         Some(NotStarted::Failed(error)) => return does_not_answer(error),
+        Some(NotStarted::Unread(why)) => {
+            let message = format!("`{name}` can be started, but {}", why.join("; "));
+            return Finding::careful("servers", message, by_hand(&target));
+        }
         Some(NotStarted::Slow) => {
             let seconds = START_WAIT.as_secs();
             let words = format!("`{name}` was started and has not answered within {seconds} s");

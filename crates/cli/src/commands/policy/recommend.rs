@@ -107,6 +107,9 @@ fn from_server(
     let folders = own_folders(server, &stores.servers()?);
     if args.look {
         let scanned = listing::registered(server, stores, context)?;
+        for why in &scanned.offer.unread {
+            out.warn(format_args!("a list of `{server}` is left out: {}", visible(why)));
+        }
         return Ok(recommend(server, &scanned.offer, args.preset).with_own_folders(&folders));
     }
     if !stores.servers()?.iter().any(|known| known.name == server) {

@@ -153,6 +153,7 @@ fn server(report: &Report, only: Option<&str>) -> serde_json::Value {
         "tools": tools,
         "findings": report.assessment.findings,
         "resources": names(&report.scanned.offer.resources),
+        "unread": report.scanned.offer.unread,
         "prompts": names(&report.scanned.offer.prompts),
         "skills": report.scanned.offer.skill_names(),
         "misdescribed_skill_files": misdescribed,

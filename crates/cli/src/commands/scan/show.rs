@@ -178,6 +178,9 @@ fn summary(report: &Report) -> String {
             let _ = write!(text, ", {}", count(report.scanned.offer.skills.len(), "skill"));
         }
     }
+    for why in &report.scanned.offer.unread {
+        let _ = write!(text, "; not read: {}", visible(why));
+    }
     let reported =
         tools.iter().filter(|t| t.poison.is_reported()).count() + report.other_poison.len();
     if reported > 0 {
