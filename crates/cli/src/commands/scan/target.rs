@@ -175,10 +175,18 @@ fn address(url: &str, args: &ScanArgs) -> Result<Target> {
     })
 }
 
-/// `npx -y @scope/some-server` is called `some-server`.
+/// Programs that run another one, and their subcommands.
+const RUNNERS: &[&str] = &[
+    "npx", "bunx", "pnpx", "pnpm", "dlx", "uvx", "uv", "tool", "run", "pipx", "docker", "podman",
+    "env", "node", "bun", "deno", "python", "python3", "sh", "bash",
+];
+
+/// `npx -y @scope/some-server ~/notes` is called `some-server`.
 fn name_of_command(argv: &[String]) -> String {
-    let plain = argv.iter().rfind(|word| !word.starts_with('-') && !word.contains('='));
-    name_of(plain.map_or("scanned", String::as_str))
+    let is_runner = |word: &str| RUNNERS.contains(&word.rsplit('/').next().unwrap_or(word));
+    let plain = argv.iter().filter(|word| !word.starts_with('-') && !word.contains('='));
+    let named = plain.map(String::as_str).find(|word| !is_runner(word));
+    name_of(named.unwrap_or("scanned"))
 }
 
 fn name_of_url(url: &str) -> String {
@@ -214,6 +222,9 @@ mod tests {
             name_of_command(&argv("uvx mcp-server-time --local-timezone=UTC")),
             "mcp-server-time"
         );
+        assert_eq!(name_of_command(&argv("/usr/bin/npx -y @a/files /srv/notes")), "files");
+        assert_eq!(name_of_command(&argv("/opt/bin/mcp-sqlite --db-path x.db")), "mcp-sqlite");
+        assert_eq!(name_of_command(&argv("python3 -m some_server")), "some-server");
         assert_eq!(name_of_url("https://mcp.example.com:8443/mcp?key=x"), "mcp-example-com-8443");
     }
 }
