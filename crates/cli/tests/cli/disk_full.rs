@@ -86,6 +86,7 @@ fn a_built_in_server_starts_on_a_full_disk_and_reports_it() {
             let hello = answer(&output, 0);
             assert!(hello["result"][member].is_string() || hello["result"][member].is_array());
             assert!(hello.to_string().contains("the disk is full"), "{hello}");
+            assert!(hello.to_string().contains("restart this server. tollgate"), "{hello}");
             let tools = answer(&output, 1)["result"]["tools"].as_array().unwrap().len();
             assert!(tools > 5, "{tools} tools");
             let called = answer(&output, 2);

@@ -93,7 +93,7 @@ impl UnavailableServer {
     fn with_reason(&self, mut initialize_result: Value) -> Value {
         let before =
             initialize_result.get("instructions").and_then(Value::as_str).unwrap_or_default();
-        let message = format!("{} {before}", self.why);
+        let message = format!("{}. {before}", self.why);
         if let Some(initialize_result) = initialize_result.as_object_mut() {
             initialize_result.insert("instructions".to_owned(), json!(message.trim()));
         }
