@@ -11,6 +11,8 @@ use crate::series::{Pair, Series};
 
 /// Pairs that a correlation needs.
 pub const PAIRS_MIN: usize = 20;
+/// Means that were taken from the values with the weekly rhythm, besides the mean of all.
+const WEEKDAY_MEANS: f64 = 6.0;
 /// The size that is called usual in "not enough data".
 const USUAL_R: f64 = 0.3;
 
@@ -31,15 +33,24 @@ pub struct Correlation {
 
 /// Correlates `x` with `y` `lag` days later.
 pub fn correlation(x: &Series, y: &Series, lag: i32) -> Finding<Correlation> {
-    correlate(&x.without_weekday_means(), &y.without_weekday_means(), lag, "days with both")
+    let is_flat = x.knows_its_weekdays() || y.knows_its_weekdays();
+    let means = if is_flat { WEEKDAY_MEANS } else { 0.0 };
+    let (x, y) = (x.without_weekday_means(), y.without_weekday_means());
+    correlate(&x, &y, lag, means, "days with both")
 }
 
 /// Correlates the means of blocks, which have no weekly rhythm. Lags are counted in blocks.
 pub fn correlation_of_blocks(x: &Series, y: &Series, lag: i32) -> Finding<Correlation> {
-    correlate(x, y, lag, "blocks with both")
+    correlate(x, y, lag, 0.0, "blocks with both")
 }
 
-fn correlate(x: &Series, y: &Series, lag: i32, counted: &'static str) -> Finding<Correlation> {
+fn correlate(
+    x: &Series,
+    y: &Series,
+    lag: i32,
+    means: f64,
+    counted: &'static str,
+) -> Finding<Correlation> {
     let pairs = x.pairs(y, lag);
     if pairs.len() < PAIRS_MIN {
         return Finding::not_enough_for(counted, pairs.len(), PAIRS_MIN, pairs_for(USUAL_R));
@@ -47,7 +58,8 @@ fn correlate(x: &Series, y: &Series, lag: i32, counted: &'static str) -> Finding
     // Memory is measured on the days of the pairs.
     let x = Series::from_points(pairs.iter().map(|pair| (pair.day, pair.x)));
     let y = Series::from_points(pairs.iter().map(|pair| (pair.day, pair.y)));
-    let n_eff = effective::of_pairs(&x, &y, pairs.len());
+    let left = 1.0 - means / real(pairs.len());
+    let n_eff = (effective::of_pairs(&x, &y, pairs.len()) * left).max(1.0);
     let Some((r, slope)) = pearson(&pairs) else {
         return Finding::not_enough("days with different values", 0, PAIRS_MIN);
     };

@@ -64,11 +64,11 @@ fn metric_of<'a>(measured: &'a [Measured], name: &str) -> Option<&'a Metric> {
 
 /// A size with its sign and unit.
 fn sized(claim: &Claim, metric: Option<&Metric>, value: f64) -> String {
-    let text = match metric {
-        Some(metric) if !claim.is_percent => metric.unit.show_difference(value),
-        _ => format!("{value:.0} %").replace('-', "−"),
-    };
-    if value > 0.0 { format!("+{text}") } else { text }
+    match metric {
+        Some(metric) if !claim.is_percent => signed(metric.unit, value),
+        // Plus zero, so that a small change is not minus nothing.
+        _ => format!("{:+.0} %", value.round() + 0.0).replace('-', "−").replace("+0 %", "0 %"),
+    }
 }
 
 /// A difference with its sign and unit.

@@ -103,6 +103,17 @@ impl Series {
         self.points().filter_map(pair).collect()
     }
 
+    /// Whether every weekday was seen often enough for a mean of its own.
+    pub fn knows_its_weekdays(&self) -> bool {
+        let mut seen = [0_usize; 7];
+        for (day, _) in self.points() {
+            if let Some(count) = seen.get_mut(day.weekday()) {
+                *count += 1;
+            }
+        }
+        seen.iter().all(|count| *count >= WEEKS_MIN)
+    }
+
     /// The series without its weekly rhythm: the mean of each weekday becomes the mean of the whole.
     /// Unchanged when a weekday was seen fewer than four times.
     #[must_use]
@@ -113,7 +124,7 @@ impl Series {
                 values.push(value);
             }
         }
-        if by_weekday.iter().any(|values| values.len() < WEEKS_MIN) {
+        if !self.knows_its_weekdays() {
             return self.clone();
         }
         let whole = sample::mean(&self.values()).unwrap_or(0.0);

@@ -4,6 +4,7 @@ use super::HealthData;
 use crate::best_nights::{BestNights, SharedTrait, Trait, best_nights};
 use crate::day::Day;
 use crate::finding::Finding;
+use crate::metric::Unit;
 use crate::sentences;
 use crate::survey::PairLook;
 
@@ -31,7 +32,7 @@ impl HealthData {
         best_nights(&outcome.metric, &outcome.series.between(from, to), &traits)
     }
 
-    /// What the best nights have in common, and what was looked at.
+    /// What the best nights have in common.
     pub fn best_nights_sentences(&self, best: &Finding<BestNights>) -> Vec<String> {
         let found = match best {
             Finding::Found(found) => found,
@@ -55,12 +56,13 @@ impl HealthData {
         if found.shared.is_empty() {
             said.push("Best nights: nothing that was looked at sets them apart.".to_owned());
         }
-        let unclear: Vec<String> =
-            found.unclear.iter().map(|own| self.trait_sentence(own)).collect();
-        if !unclear.is_empty() {
-            said.push(format!("No difference was shown in: {}.", unclear.join("; ")));
-        }
         said
+    }
+
+    /// What was looked at without a discovery, one clause each.
+    pub fn unclear_traits(&self, best: &Finding<BestNights>) -> Vec<String> {
+        let unclear = best.found().map(|found| found.unclear.as_slice()).unwrap_or_default();
+        unclear.iter().map(|own| self.trait_sentence(own)).collect()
     }
 
     fn trait_sentence(&self, own: &SharedTrait) -> String {
@@ -72,11 +74,15 @@ impl HealthData {
         let evidence = format!("{} nights, worth {:.0} independent ones", own.n, own.n_eff);
         let Some(measured) = self.measured(&own.name) else {
             let share = |value: f64| format!("{:.0} %", value * 100.0);
+            let points = |value: f64| sentences::signed(Unit::Percent, (value * 100.0).round());
             return format!(
-                "“{}” on {} of the best and {} of the others ({evidence})",
+                "“{}”{before} on {} of the best and {} of the others, {} on the same weekdays (95 % interval {} to {}; {evidence})",
                 own.name,
                 share(own.mean_of_best),
-                share(own.mean_of_others)
+                share(own.mean_of_others),
+                points(own.difference),
+                points(own.interval.low),
+                points(own.interval.high)
             );
         };
         let signed = |value: f64| sentences::signed(measured.metric.unit, value);

@@ -22,6 +22,8 @@ pub struct DriversView {
     pub claims: Vec<String>,
     /// What the best quarter of the nights has in common.
     pub best_nights: Vec<String>,
+    /// What they were compared in without a discovery.
+    pub best_nights_unclear: Vec<String>,
     pub scatters: Vec<Figure>,
     /// Pairs and behaviours without a discovery.
     pub unclear: Vec<String>,
@@ -37,6 +39,7 @@ impl HealthData {
         let measured = &self.measured;
         let claims = found.claims.iter();
         let unclear = found.unclear.iter();
+        let best_nights = self.best_nights(from, to);
         DriversView {
             from,
             to,
@@ -49,7 +52,8 @@ impl HealthData {
                 .iter()
                 .map(|short| sentences::short_series(short, measured))
                 .collect(),
-            best_nights: self.best_nights_sentences(&self.best_nights(from, to)),
+            best_nights: self.best_nights_sentences(&best_nights),
+            best_nights_unclear: self.unclear_traits(&best_nights),
             scatters: self.scatters(&found, from, to),
         }
     }

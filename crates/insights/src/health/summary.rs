@@ -110,6 +110,10 @@ impl HealthData {
         )];
         said.extend(found.claims.iter().map(|claim| sentences::claim(claim, &self.measured)));
         said.extend(self.best_nights_sentences(best));
+        let unclear = self.unclear_traits(best);
+        if !unclear.is_empty() {
+            said.push(format!("No difference was shown in: {}.", unclear.join("; ")));
+        }
         let mut unclear: Vec<_> = found.unclear.iter().collect();
         unclear.sort_by(|a, b| a.p.total_cmp(&b.p));
         for claim in unclear.into_iter().take(UNCLEAR_MAX) {

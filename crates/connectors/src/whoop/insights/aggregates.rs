@@ -1,8 +1,8 @@
 //! Means of blocks of days: the only numbers that leave where a policy says `aggregate_only`.
 
-use insights::blocks::{BlockMean, block_means};
+use insights::blocks::{BlockMean, block_means, block_series};
 use insights::health::summary;
-use insights::{BlockLength, Day, sample};
+use insights::{BlockLength, Day, effective, sample};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +34,9 @@ pub(crate) struct Aggregates {
     blocks: Vec<ShownBlock>,
     /// Days in all blocks.
     n: usize,
+    n_blocks: usize,
+    /// How many independent blocks they are worth.
+    n_eff: f64,
     /// The mean of the blocks.
     mean: Option<ShownValue>,
     /// The standard deviation of the blocks.
@@ -63,7 +66,10 @@ pub(crate) async fn aggregates(
     let data = data(call.ctx, None)?;
     let metric = &data.metric(metric);
     let (from, until) = (data.today.plus(1 - days), data.today.plus(-1));
-    let means = block_means(&data.series(metric.name), length, from, until);
+    let series = data.series(metric.name);
+    let means = block_means(&series, length, from, until);
+    // Of the means alone, as all that leaves under a bound.
+    let n_eff = effective::of_mean(&block_series(&series, length, from, until));
     let values: Vec<f64> = means.iter().map(|block| block.mean).collect();
     let block = |block: &BlockMean| ShownBlock {
         from: block.from,
@@ -77,6 +83,8 @@ pub(crate) async fn aggregates(
         block_days: length.days(),
         blocks: means.iter().map(block).collect(),
         n: means.iter().map(|block| block.n).sum(),
+        n_blocks: means.len(),
+        n_eff: if means.is_empty() { 0.0 } else { n_eff },
         mean: sample::mean(&values).map(|mean| shown(metric, mean)),
         deviation: sample::variance(&values).map(|variance| rounded(variance.sqrt())),
         note: NOTE,

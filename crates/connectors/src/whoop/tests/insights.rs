@@ -146,7 +146,7 @@ fn walk(schema: &Value, visit: &mut impl FnMut(&serde_json::Map<String, Value>))
 fn every_output_schema_has_n_and_n_eff_beside_what_is_estimated() {
     // What is estimated from days, by the member that only such a part has.
     const ESTIMATES: &[&str] =
-        &["p", "median", "r", "sri", "ctl", "mean_7", "hedges_g", "debt_min"];
+        &["p", "median", "r", "sri", "ctl", "mean_7", "hedges_g", "debt_min", "n_blocks"];
     // Parts whose neighbours have their counts.
     const COUNTED_ABOVE: &[&str] = &["n_baseline", "n_before"];
     let mut estimates = 0;
