@@ -182,6 +182,11 @@ impl Accounts {
         text.trim().parse().ok()
     }
 
+    /// Copies all accounts, for a home that moves. Returns their number.
+    pub fn copy_to(&self, target: &Accounts) -> Result<usize, AccountsError> {
+        Ok(self.files.copy_to(&target.files, is_name, &self.random.name()?)?)
+    }
+
     /// Waits for the lock of an account with a timeout. Blocks the thread.
     pub fn lock(&self, service: &str) -> Result<LockedAccount, AccountsError> {
         lock::wait(self, service)

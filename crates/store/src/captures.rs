@@ -25,6 +25,7 @@ const US_PER_SECOND: u64 = 1_000_000;
 const US_PER_DAY: u64 = 86_400 * US_PER_SECOND;
 /// The oldest captures are deleted down to this part of the limit, so that not every capture deletes one.
 const KEPT_PERCENT: u64 = 90;
+const COPIED_AT_ONCE: i64 = 200;
 
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
@@ -142,11 +143,7 @@ impl Captures {
             bytes: stored_number(params.len()),
             captured_at_us: now_us,
         };
-        let bounds = Bounds::of(limits, now_us);
-        match &self.rows {
-            Rows::File(file) => file.put(&capture, bounds),
-            Rows::Store(table) => Ok(table.put(capture, bounds)?),
-        }
+        self.store(capture, Bounds::of(limits, now_us))
     }
 
     /// The params of a call, by the digest in its audit row.
@@ -183,6 +180,31 @@ impl Captures {
         }
     }
 
+    /// Copies all captures, for a home that moves. Returns their number.
+    pub fn copy_to(&self, target: &Captures) -> Result<usize, CaptureError> {
+        let (mut last, mut count) = ((String::new(), String::new()), 0);
+        loop {
+            let after = (&*last.0, &*last.1);
+            let page = match &self.rows {
+                Rows::File(file) => file.page(after, COPIED_AT_ONCE)?,
+                Rows::Store(table) => table.page(after, COPIED_AT_ONCE)?,
+            };
+            let Some(newest) = page.last() else { return Ok(count) };
+            last = (newest.server.clone(), newest.digest.clone());
+            count += page.len();
+            for capture in page {
+                target.store(capture, Bounds::NONE)?;
+            }
+        }
+    }
+
+    fn store(&self, capture: StoredCapture, bounds: Bounds) -> Result<(), CaptureError> {
+        match &self.rows {
+            Rows::File(file) => file.put(&capture, bounds),
+            Rows::Store(table) => Ok(table.put(capture, bounds)?),
+        }
+    }
+
     /// Deletes what is too old or too much.
     pub fn prune(&self, now_us: i64, limits: &CaptureLimits) -> Result<(), CaptureError> {
         let bounds = Bounds::of(limits, now_us);
@@ -194,6 +216,8 @@ impl Captures {
 }
 
 impl Bounds {
+    const NONE: Bounds = Bounds { before_us: i64::MIN, bytes_max: i64::MAX, kept_max: i64::MAX };
+
     fn of(limits: &CaptureLimits, now_us: i64) -> Bounds {
         let bytes = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
         Bounds {

@@ -50,6 +50,7 @@ pub use witness::{Alarm, Witness};
 mod admit;
 mod approvals;
 mod chain;
+mod copy;
 mod core;
 mod counters;
 mod encode;

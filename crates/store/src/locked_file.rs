@@ -95,6 +95,28 @@ impl Folder {
         }
     }
 
+    /// Copies the `.json` files to another place. Returns their number.
+    pub(crate) fn copy_to(
+        &self,
+        target: &Folder,
+        fits: fn(&str) -> bool,
+        unique: &str,
+    ) -> Result<usize, FileError> {
+        target.make()?;
+        let mut count = 0;
+        for name in self.names(fits)? {
+            let file = format!("{name}.json");
+            let Some(text) = self.read(&file)? else { continue };
+            let Some(lock) = target.try_lock(&file)? else {
+                let busy = io::Error::from(io::ErrorKind::ResourceBusy);
+                return Err(io_error("lock", Path::new(&file))(busy));
+            };
+            lock.replace(&text, unique)?;
+            count += 1;
+        }
+        Ok(count)
+    }
+
     pub(crate) fn version(&self, file: &str) -> Option<FileVersion> {
         let version = match self {
             Folder::Home(folder) => {

@@ -230,6 +230,14 @@ impl Logins {
         self.files.version(&format!("{}.json", key.file_name()))
     }
 
+    /// Copies all logins and the clients at issuers, for a home that moves. Returns their number.
+    pub fn copy_to(&self, target: &Logins) -> Result<usize, LoginsError> {
+        let unique = self.random.name()?;
+        target.files.make()?;
+        let clients = self.clients().copy_to(&target.clients(), is_name, &unique)?;
+        Ok(clients + self.files.copy_to(&target.files, is_name, &unique)?)
+    }
+
     /// The lock of a login, if it is free.
     pub fn try_lock(&self, name: &str) -> Result<Option<LockedLogin>, LoginsError> {
         self.files.make()?;

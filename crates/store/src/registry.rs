@@ -25,6 +25,7 @@ use shared::Shared;
 
 mod acts;
 pub mod channels;
+mod copy;
 pub mod credential;
 pub mod error;
 mod files;

@@ -6,6 +6,8 @@
 mod acts;
 #[path = "registry_captures.rs"]
 mod captures;
+#[path = "registry/copies.rs"]
+mod copies;
 #[path = "support/fixture.rs"]
 mod fixture;
 #[path = "registry_grants.rs"]

@@ -65,16 +65,26 @@ impl CaptureFile {
         self.with_file(|open| {
             let select = "SELECT server, digest, sealed, bytes, captured_at_us FROM captures
                           WHERE server = ?1 AND digest = ?2";
-            let read = |row: &rusqlite::Row<'_>| {
-                Ok(StoredCapture {
-                    server: row.get(0)?,
-                    digest: row.get(1)?,
-                    sealed: row.get(2)?,
-                    bytes: row.get(3)?,
-                    captured_at_us: row.get(4)?,
-                })
-            };
-            Ok(open.db.query_row(select, (server, digest), read).optional()?)
+            Ok(open.db.query_row(select, (server, digest), capture).optional()?)
+        })
+    }
+
+    /// Up to so many captures after this one, in the order of their keys.
+    pub(super) fn page(
+        &self,
+        (server, digest): (&str, &str),
+        count: i64,
+    ) -> Result<Vec<StoredCapture>, CaptureError> {
+        if !self.path.exists() {
+            return Ok(Vec::new());
+        }
+        self.with_file(|open| {
+            let mut select = open.db.prepare(
+                "SELECT server, digest, sealed, bytes, captured_at_us FROM captures
+                 WHERE (server, digest) > (?1, ?2) ORDER BY server, digest LIMIT ?3",
+            )?;
+            let rows = select.query_map((server, digest, count), capture)?;
+            Ok(rows.collect::<Result<_, _>>()?)
         })
     }
 
@@ -132,6 +142,16 @@ impl OpenCaptures {
         self.bytes = sealed_bytes(&self.db)?;
         Ok(())
     }
+}
+
+fn capture(row: &rusqlite::Row<'_>) -> rusqlite::Result<StoredCapture> {
+    Ok(StoredCapture {
+        server: row.get(0)?,
+        digest: row.get(1)?,
+        sealed: row.get(2)?,
+        bytes: row.get(3)?,
+        captured_at_us: row.get(4)?,
+    })
 }
 
 fn sealed_bytes(db: &Connection) -> Result<i64, CaptureError> {

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::{Bounds, StoredCapture};
@@ -14,6 +15,8 @@ const PUT: &str = "INSERT INTO captures AS old (server, digest, sealed, bytes, c
      sealed = coalesce(old.sealed, EXCLUDED.sealed), captured_at_us = EXCLUDED.captured_at_us";
 const GET: &str = "SELECT server, digest, sealed, bytes, captured_at_us FROM captures \
      WHERE server = $1 AND digest = $2";
+const PAGE: &str = "SELECT server, digest, sealed, bytes, captured_at_us FROM captures \
+     WHERE (server, digest) > ($1, $2) ORDER BY server, digest LIMIT $3";
 const TOO_OLD: &str = "DELETE FROM captures WHERE captured_at_us < $1";
 const BYTES: &str = "SELECT coalesce(sum(length(sealed)), 0)::bigint FROM captures";
 /// Newest first, until they are as many as may stay; the rest goes.
@@ -63,13 +66,21 @@ impl CaptureTable {
         self.link.run(async move |session| {
             let (client, [get]) = session.prepared([GET]).await?;
             let row = client.query_opt(&get, &[&server, &digest]).await?;
-            Ok(row.map(|row| StoredCapture {
-                server: row.get(0),
-                digest: row.get(1),
-                sealed: row.get(2),
-                bytes: row.get(3),
-                captured_at_us: row.get(4),
-            }))
+            Ok(row.as_ref().map(capture))
+        })
+    }
+
+    /// Up to so many captures after this one, in the order of their keys.
+    pub(super) fn page(
+        &self,
+        (server, digest): (&str, &str),
+        count: i64,
+    ) -> Result<Vec<StoredCapture>, StoreError> {
+        let (server, digest) = (server.to_owned(), digest.to_owned());
+        self.link.run(async move |session| {
+            let (client, [page]) = session.prepared([PAGE]).await?;
+            let rows = client.query(&page, &[&server, &digest, &count]).await?;
+            Ok(rows.iter().map(capture).collect())
         })
     }
 
@@ -79,6 +90,16 @@ impl CaptureTable {
             bytes.store(prune(session, bounds).await?, Ordering::Relaxed);
             Ok(())
         })
+    }
+}
+
+fn capture(row: &Row) -> StoredCapture {
+    StoredCapture {
+        server: row.get(0),
+        digest: row.get(1),
+        sealed: row.get(2),
+        bytes: row.get(3),
+        captured_at_us: row.get(4),
     }
 }
 

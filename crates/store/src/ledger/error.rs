@@ -33,6 +33,10 @@ pub enum LedgerError {
         "the audit log on `{store}` is damaged at row {seq}: {why}\nhint: run `tollgate audit verify`; restore the database from a copy"
     )]
     DamagedRow { store: String, seq: u64, why: String },
+    #[error("`{}` has an audit log already\nhint: copy to an empty store or home", .0.display())]
+    NotEmpty(PathBuf),
+    #[error("the audit log that was copied to `{}` does not end like the original\nhint: stop all gates and copy to another empty place", .0.display())]
+    CopyDiffers(PathBuf),
     #[error("cannot {act} `{}`: {source}\nhint: `tollgate doctor` says what is wrong with the folder", .path.display())]
     Io { act: &'static str, path: PathBuf, source: io::Error },
 }

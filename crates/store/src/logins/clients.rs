@@ -44,7 +44,7 @@ impl Logins {
     pub fn client(&self, issuer: &str) -> Result<Option<KnownClient>, LoginsError> {
         let text = match &self.files {
             Folder::Shared(folder) => {
-                let bytes = folder.folder(CLIENTS).read_newest(&short_hash(issuer))?;
+                let bytes = folder.folder(CLIENTS).read_newest(&file_name(issuer))?;
                 bytes.and_then(|bytes| String::from_utf8(bytes).ok())
             }
             Folder::Home(_) => locked_file::read(&self.client_path(issuer))?,
@@ -94,7 +94,7 @@ impl Logins {
         };
         let text = serde_json::to_vec_pretty(&file).unwrap_or_default();
         if let Folder::Shared(folder) = &self.files {
-            let name = short_hash(&client.issuer);
+            let name = file_name(&client.issuer);
             return Ok(folder.folder(CLIENTS).put(&name, &text, (None, i64::MIN, 0))?);
         }
         let path = self.client_path(&client.issuer);
@@ -107,7 +107,7 @@ impl Logins {
     /// Forgets the client of an issuer, which no longer knows it.
     pub fn forget_client(&self, issuer: &str) -> Result<(), LoginsError> {
         if let Folder::Shared(folder) = &self.files {
-            folder.folder(CLIENTS).take(&short_hash(issuer))?;
+            folder.folder(CLIENTS).take(&file_name(issuer))?;
             return Ok(());
         }
         let path = self.client_path(issuer);
@@ -119,9 +119,21 @@ impl Logins {
         }
     }
 
-    fn client_path(&self, issuer: &str) -> std::path::PathBuf {
-        self.folder.join("clients").join(format!("{}.json", short_hash(issuer)))
+    /// The folder of the clients.
+    pub(super) fn clients(&self) -> Folder {
+        match &self.files {
+            Folder::Shared(folder) => Folder::Shared(folder.folder(CLIENTS)),
+            Folder::Home(folder) => Folder::Home(folder.join("clients")),
+        }
     }
+
+    fn client_path(&self, issuer: &str) -> std::path::PathBuf {
+        self.folder.join("clients").join(file_name(issuer))
+    }
+}
+
+fn file_name(issuer: &str) -> String {
+    format!("{}.json", short_hash(issuer))
 }
 
 fn row(issuer: &str) -> String {

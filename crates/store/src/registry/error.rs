@@ -96,6 +96,10 @@ pub enum RegistryError {
         "the store was upgraded by a newer tollgate (schema {found}, this one knows {known})\nhint: use the newer tollgate; nothing was changed"
     )]
     NewerStore { found: i64, known: i64 },
+    #[error(
+        "the registry that is to be filled has servers, policies, grants or people already\nhint: copy to an empty store or home"
+    )]
+    InUse,
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error("it is unknown whether the store has the change: {0}\nhint: look before you repeat it")]

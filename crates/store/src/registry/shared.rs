@@ -19,6 +19,7 @@ use crate::random::Random;
 use image::TableShape;
 use table::{Change, Missing, Position, State, StoreTable};
 
+pub(super) use image::RowImage;
 pub(super) use table::Lease;
 
 mod capture;
@@ -27,6 +28,7 @@ mod table;
 
 /// Where a copy notes up to which change it is complete. It is not shared.
 const POSITION_TABLE: &str = "replica_position";
+const SHARED_FILES: &str = "shared_files";
 /// Tables that a registry has only where replicas share it.
 const ONLY_SHARED: &str = "
     CREATE TABLE IF NOT EXISTS replica_position (
@@ -279,6 +281,27 @@ impl Writer {
         transaction.commit()?;
         Ok(true)
     }
+}
+
+/// All rows of a registry, whether replicas share it or not.
+pub(super) fn all_rows(db: &Connection) -> Result<Vec<RowImage>, RegistryError> {
+    let mut rows = Vec::new();
+    for shape in registry_shapes(db)? {
+        rows.extend(shape.dump(db)?);
+    }
+    Ok(rows)
+}
+
+/// Makes these all rows of a registry.
+pub(super) fn replace_all(db: &Transaction<'_>, rows: &[RowImage]) -> Result<(), RegistryError> {
+    image::apply(db, &registry_shapes(db)?, rows, true)
+}
+
+/// Accounts and logins are no part of it: a home has them elsewhere.
+fn registry_shapes(db: &Connection) -> Result<Vec<TableShape>, RegistryError> {
+    let mut shapes = image::shapes(db)?;
+    shapes.retain(|shape| shape.name != SHARED_FILES);
+    Ok(shapes)
 }
 
 /// A transaction for a change on a copy that is complete.

@@ -177,6 +177,31 @@ fn newer_tables_are_used_if_they_allow_it_and_keep_what_is_unknown() {
 }
 
 #[test]
+fn older_tables_are_upgraded_once_and_every_replica_takes_them() {
+    let fixture = Fixture::new();
+    let other = fixture.second();
+    fixture.add_builtin("demo");
+    fixture.grant("alice", &[("demo", None)]);
+    fixture.registry.set_value("x", "1", NOW_US).unwrap();
+    let rows = |fixture: &Fixture| {
+        let mut rows = dump(fixture, &fixture.db());
+        rows.retain(|row| !row.starts_with("meta ") && !row.starts_with("replica_position "));
+        rows
+    };
+    let before = rows(&fixture);
+    fixture.sql("UPDATE registry_state SET schema = 14, oldest = 14");
+    let changes = fixture.sql("SELECT seq FROM registry_state");
+    let again = fixture.again();
+    let state = "SELECT schema || ' ' || oldest || ' ' || (seq - $$N$$) FROM registry_state";
+    assert_eq!(fixture.sql(&state.replace("$$N$$", &changes)), "15 15 1");
+    again.refresh().unwrap();
+    assert_eq!(rows(&fixture), before);
+    drop(fixture.again());
+    assert_eq!(fixture.sql(&state.replace("$$N$$", &changes)), "15 15 1", "only once");
+    assert_eq!(labels(&other), ["alice"]);
+}
+
+#[test]
 fn a_store_that_cannot_be_reached_refuses_changes_and_is_found_again() {
     let (server, fixture) = Fixture::on_private_server();
     fixture.add_builtin("demo");

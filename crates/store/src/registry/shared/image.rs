@@ -14,13 +14,19 @@ use crate::registry::RegistryError;
 pub(super) const SEQUENCES: &str = "sqlite_sequence";
 
 /// One row, or that it was deleted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct RowImage {
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(in crate::registry) struct RowImage {
     pub(super) table: String,
     /// The values of the primary key, as a JSON array.
     pub(super) key: String,
     /// The values by their columns, as a JSON object.
     pub(super) image: Option<String>,
+}
+
+impl RowImage {
+    pub(in crate::registry) fn is_of(&self, table: &str) -> bool {
+        self.table == table
+    }
 }
 
 /// The columns of a table.
