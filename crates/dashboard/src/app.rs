@@ -14,6 +14,7 @@ use store::registry::Registry;
 
 use crate::Live;
 use crate::accounts::AccountWork;
+use crate::asking_clients::AskingClients;
 use crate::catalogue_pages::CataloguePages;
 use crate::client_documents::ClientDocuments;
 use crate::passkey::{Challenges, Purpose};
@@ -64,6 +65,7 @@ pub(crate) struct App {
     pub(crate) verifier: Verifier,
     pub(crate) account_work: AccountWork,
     pub(crate) consents: ShownPages,
+    pub(crate) asking_clients: AskingClients,
 }
 
 impl App {
@@ -95,6 +97,7 @@ impl App {
             verifier: Verifier::default(),
             account_work: AccountWork::default(),
             consents: ShownPages::default(),
+            asking_clients: AskingClients::default(),
         }
     }
 

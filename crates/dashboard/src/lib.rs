@@ -4,6 +4,7 @@
 mod access;
 mod accounts;
 mod app;
+mod asking_clients;
 mod assets;
 mod authorization;
 mod browser_name;

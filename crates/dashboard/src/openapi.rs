@@ -1,5 +1,7 @@
 //! The OpenAPI document of the JSON twins, made from the table of routes.
 
+mod forms;
+
 use http::Method;
 use serde_json::{Map, Value, json};
 
@@ -79,13 +81,8 @@ fn operation(route: &Route) -> Value {
     if route.method == Method::POST
         && let Some(fields) = operation.as_object_mut()
     {
-        let form = json!({
-            "type": "object",
-            "required": ["csrf"],
-            "properties": { "csrf": { "type": "string" } },
-            "additionalProperties": { "type": "string" },
-        });
-        let content = json!({ "application/x-www-form-urlencoded": { "schema": form } });
+        let form = json!({ "schema": forms::schema(route.path) });
+        let content = json!({ "application/x-www-form-urlencoded": form });
         fields.insert("requestBody".to_owned(), json!({ "required": true, "content": content }));
     }
     operation
@@ -120,7 +117,8 @@ fn queries(path: &str) -> Vec<Value> {
         }
         "/events" => &[("audit", "1: also say that the audit log grew")],
         "/catalogue" => &[("words", "Words to search for"), ("risk", "Lowest risk")],
-        "/catalogue/{server}" | "/servers/{name}" | "/stack" => &[("page", "Page, from 1")],
+        "/catalogue/{server}" | "/servers/{name}" => &[("page", "Page, from 1")],
+        "/stack" => &[("page", "Page, from 1"), ("risk", "Only tools of this risk")],
         "/policies/{name}" => {
             &[("version", "An older version"), ("server", "The server whose tools are shown")]
         }

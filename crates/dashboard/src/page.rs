@@ -41,6 +41,8 @@ pub(crate) struct Chrome {
     pub(crate) icon: &'static str,
     pub(crate) style: &'static str,
     pub(crate) script: &'static str,
+    /// How commands for a terminal begin: with the `--home` of this gate if it has one.
+    pub(crate) program: String,
 }
 
 pub(crate) struct NavigationItem {
@@ -75,6 +77,7 @@ impl Chrome {
             icon: crate::assets::ICON_PATH.as_str(),
             style: crate::assets::STYLE_PATH.as_str(),
             script: crate::assets::SCRIPT_PATH.as_str(),
+            program: app.live.command("").trim_end().to_owned(),
         }
     }
 

@@ -33,10 +33,15 @@ impl Paging {
     }
 
     pub(crate) fn previous(&self) -> Option<String> {
-        (self.number > 1).then(|| format!("{}?page={}", self.path, self.number - 1))
+        (self.number > 1).then(|| self.address(self.number - 1))
     }
 
     pub(crate) fn next(&self) -> Option<String> {
-        (self.number < self.parts).then(|| format!("{}?page={}", self.path, self.number + 1))
+        (self.number < self.parts).then(|| self.address(self.number + 1))
+    }
+
+    fn address(&self, number: usize) -> String {
+        let joint = if self.path.contains('?') { '&' } else { '?' };
+        format!("{}{joint}page={number}", self.path)
     }
 }

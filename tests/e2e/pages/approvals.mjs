@@ -19,6 +19,7 @@ export const tests = {
     const waiting = await page.locator('article').count();
     const call = agent.call('send_money', { to: 'Grace', amount: 50 });
     await card(page, 'Grace').waitFor();
+    assert.match(await card(page, 'Grace').innerText(), /by pages-test/, 'the card names the client');
     assert.ok(await isSamePage(), 'the page was loaded again');
     assert.ok((await page.title()).startsWith(`(${waiting + 1})`), await page.title());
 
@@ -81,12 +82,14 @@ export const tests = {
     assert.match((await first).text, /Annie/);
     const again = await agent.call('send_money', { to: 'Annie', amount: 41 });
     assert.match(again.text, /Annie/, 'the same call does not wait');
-    await page.goto('/approvals');
     await page.getByRole('heading', { name: 'Approved for a time' }).waitFor();
     const other = agent.call('send_money', { to: 'Annie', amount: 42 });
     await card(page, '42').waitFor();
     await card(page, '42').getByRole('button', { name: 'Deny' }).tap();
     assert.match((await other).text, /POLICY DENIED|denied/i);
+    await page.getByRole('button', { name: 'Withdraw' }).tap();
+    await page.getByRole('heading', { name: 'Approved for a time' }).waitFor({ state: 'detached' });
+    assert.match((await agent.call('send_money', { to: 'Annie', amount: 41 })).text, /the owner withdrew the approval/);
     await windows.close(page);
   },
 

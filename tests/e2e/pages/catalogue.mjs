@@ -22,6 +22,10 @@ export const tests = {
     await page.getByRole('heading', { name: 'Stack' }).waitFor();
     assert.equal(await page.getByText('Put policy on all of it').count(), 0);
     assert.match(await page.innerText('table'), /without-policy/);
+    await page.getByRole('link', { name: /^critical \d+$/ }).click();
+    assert.match(page.url(), /risk=critical/);
+    const risks = await page.locator('td .risk').allInnerTexts();
+    assert.ok(risks.length > 0 && risks.every((risk) => risk === 'critical'), risks.join());
     await windows.close(page);
   },
 };

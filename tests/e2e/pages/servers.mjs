@@ -1,12 +1,15 @@
 import assert from 'node:assert/strict';
 import { fileURLToPath } from 'node:url';
 
-const EVERYTHING = '@modelcontextprotocol/server-filesystem/package.json';
+/// The folder of a real server from npm, which the tests install, and the command that starts it.
+function npmServer(name) {
+  const folder = fileURLToPath(new URL('.', import.meta.resolve(`@modelcontextprotocol/${name}/package.json`)));
+  return { folder, command: `${process.execPath} ${folder}dist/index.js` };
+}
 
-/// The command of a real server from npm, which the tests install.
 function filesCommand() {
-  const folder = fileURLToPath(new URL('.', import.meta.resolve(EVERYTHING)));
-  return `${process.execPath} ${folder}dist/index.js ${folder}`;
+  const { folder, command } = npmServer('server-filesystem');
+  return `${command} ${folder}`;
 }
 
 export const tests = {
@@ -31,6 +34,37 @@ export const tests = {
     await page.getByRole('button', { name: 'Remove server' }).click();
     await page.getByRole('heading', { name: 'Servers', exact: true }).waitFor();
     assert.equal(await page.getByRole('link', { name: 'files', exact: true }).count(), 0);
+    await windows.close(page);
+  },
+
+  async 'the builder has a switch for resources and prompts of a server that was just added'({ windows }) {
+    const page = await windows.open();
+    await page.goto('/servers');
+    await page.getByText('A command on this machine').click();
+    const form = page.locator('form').filter({ has: page.locator('input[name="command"]') });
+    await form.getByLabel('Name', { exact: true }).first().fill('all-kinds');
+    await form.getByLabel('Command').fill(npmServer('server-everything').command);
+    await form.getByRole('button', { name: 'Try it' }).click();
+    await page.getByRole('button', { name: /^Add all-kinds/ }).click();
+    await page.getByRole('heading', { name: 'Server all-kinds' }).waitFor();
+    await page.goto('/policies');
+    await page.getByLabel('Name of the new policy').fill('all-kinds');
+    await page.locator('select[name="server"]').selectOption('all-kinds');
+    await page.locator('select[name="start"]').selectOption('empty');
+    await page.getByRole('button', { name: 'Open the builder' }).click();
+    await page.getByRole('heading', { name: 'Policy all-kinds' }).waitFor();
+    for (const name of ['s:tools:echo', 's:prompts:simple-prompt']) {
+      await page.locator(`input[name="${name}"][value="allow"]`).check();
+    }
+    await page.locator('input[name^="s:resources:"][value="ask"]').first().check();
+    await page.waitForFunction(() => /"resources": \{[^]*require_approval/.test(document.getElementById('text').value));
+    assert.match(await page.getByLabel('Text', { exact: true }).inputValue(), /"prompts": \{\s*"simple-prompt"/);
+    await page.getByRole('button', { name: 'Save policy' }).click();
+    await page.getByRole('heading', { name: 'Versions' }).waitFor();
+    await page.goto('/servers/all-kinds');
+    await page.getByText('Remove this server').click();
+    await page.getByRole('button', { name: 'Remove server' }).click();
+    await page.getByRole('heading', { name: 'Servers', exact: true }).waitFor();
     await windows.close(page);
   },
 

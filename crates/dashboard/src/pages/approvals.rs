@@ -35,7 +35,11 @@ const SPANS: [(u64, &str); 3] = [(600, "10 minutes"), (3_600, "1 hour"), (28_800
 #[derive(Serialize)]
 struct ApprovalView {
     id: String,
+    /// The row of the log that asked.
+    entry: u64,
     grant: String,
+    /// The name that the client gave itself.
+    client: String,
     server: String,
     method: String,
     kind: String,
@@ -67,6 +71,10 @@ struct ApprovalView {
     has_params: bool,
     #[serde(skip)]
     path: String,
+    #[serde(skip)]
+    policy_path: String,
+    #[serde(skip)]
+    is_standing: bool,
 }
 
 impl ApprovalView {
@@ -81,7 +89,9 @@ impl ApprovalView {
         let before = last.as_ref().map(|(text, _)| text.as_str());
         ApprovalView {
             id: approval.id.clone(),
+            entry: approval.seq,
             grant: approval.grant.clone(),
+            client: client(app, approval, state),
             server: approval.server.clone(),
             method: approval.method.clone(),
             kind: approval.subject_kind.clone(),
@@ -106,6 +116,12 @@ impl ApprovalView {
             has_params: parked.is_some(),
             other_params: shown.and_then(ParkedParams::others),
             path: format!("/approvals/{}", segment(&approval.id)),
+            policy_path: format!(
+                "/policies/{}?version={}",
+                segment(&approval.policy),
+                approval.policy_version
+            ),
+            is_standing: is_standing(approval, time),
         }
     }
 
@@ -131,6 +147,17 @@ impl ApprovalView {
     fn pretty_other_params(&self) -> Option<String> {
         self.other_params.as_deref().map(pretty)
     }
+}
+
+/// Who sent the call, from its row. Read only for calls that can still be decided.
+fn client(app: &App, approval: &Approval, state: ApprovalState) -> String {
+    if !state.is_open() {
+        return String::new();
+    }
+    app.asking_clients.of(approval.seq, || {
+        let entry = app.audit().ok()?.entry(approval.seq).ok()?;
+        entry.map(|entry| entry.client)
+    })
 }
 
 /// The params of a call. One that has just begun to wait gets a moment to store them.

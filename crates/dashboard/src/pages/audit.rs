@@ -46,7 +46,8 @@ impl EntryView {
     pub(crate) fn subject(&self) -> &str {
         let entry = &self.entry;
         let named = [&entry.tool, &entry.uri, &entry.prompt, &entry.skill, &entry.about];
-        named.into_iter().find(|text| !text.is_empty()).map_or("", String::as_str)
+        // A list or another method without a name of its own.
+        named.into_iter().find(|text| !text.is_empty()).unwrap_or(&entry.method)
     }
 
     /// What happened, for people.

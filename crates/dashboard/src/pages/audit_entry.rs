@@ -182,5 +182,6 @@ fn facts(entry: &Entry) -> Vec<(String, String)> {
         serde_json::Value::String(text) => text,
         other => other.to_string(),
     };
-    fields.into_iter().map(|(name, value)| (name, text(value))).collect()
+    let named = fields.into_iter().map(|(name, value)| (name, text(value)));
+    named.filter(|(_, value)| !value.is_empty()).collect()
 }

@@ -44,18 +44,38 @@ struct Unprotected {
     policy: String,
 }
 
+#[derive(Serialize)]
+struct RiskCount {
+    risk: Risk,
+    tools: usize,
+}
+
 #[derive(Template, Serialize)]
 #[template(path = "stack.html")]
 struct StackPage {
     #[serde(skip)]
     chrome: Chrome,
+    /// How many tools there are of each risk, the most dangerous first.
+    counts: Vec<RiskCount>,
     tools: Vec<StackRow>,
+    #[serde(skip)]
+    all: usize,
+    #[serde(skip)]
+    risk: Option<Risk>,
     #[serde(skip)]
     paging: Paging,
     unprotected: Vec<Unprotected>,
 }
 
 impl StackPage {
+    #[allow(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "templates pass references to their variables"
+    )]
+    fn is_shown(&self, risk: &Risk) -> bool {
+        self.risk.as_ref() == Some(risk)
+    }
+
     /// The tools on this part of the list.
     fn shown(&self) -> &[StackRow] {
         self.paging.of(&self.tools)
@@ -67,13 +87,36 @@ pub(crate) fn show(app: &App, visit: &Visit) -> Result<Response, Problem> {
     tools.sort_by(|a, b| {
         b.risk.cmp(&a.risk).then_with(|| (&a.server, &a.tool).cmp(&(&b.server, &b.tool)))
     });
+    let (all, counts) = (tools.len(), counts(&tools));
+    let wanted = visit.param("risk").filter(|name| !name.is_empty());
+    let risk = wanted.map(|name| named(name).ok_or_else(|| unknown_risk(name))).transpose()?;
+    tools.retain(|row| risk.is_none_or(|risk| row.risk == risk));
+    let path = risk.map_or_else(|| "/stack".to_owned(), |risk| format!("/stack?risk={risk}"));
     let view = StackPage {
         chrome: Chrome::new(app, visit, "Stack"),
-        paging: Paging::new(visit, "/stack", tools.len(), TOOLS_PER_PAGE),
+        paging: Paging::new(visit, &path, tools.len(), TOOLS_PER_PAGE),
+        counts,
         tools,
+        all,
+        risk,
         unprotected: unprotected(app)?,
     };
     page(visit, &view)
+}
+
+fn counts(tools: &[StackRow]) -> Vec<RiskCount> {
+    let of = |risk| tools.iter().filter(|row| row.risk == risk).count();
+    let mut risks = Risk::ALL;
+    risks.sort_unstable();
+    risks.into_iter().rev().map(|risk| RiskCount { risk, tools: of(risk) }).collect()
+}
+
+fn named(name: &str) -> Option<Risk> {
+    Risk::ALL.into_iter().find(|risk| risk.as_str() == name)
+}
+
+fn unknown_risk(name: &str) -> Problem {
+    Problem::invalid(format!("unknown risk `{name}`: use `low`, `medium`, `high` or `critical`"))
 }
 
 fn rows(app: &App) -> Result<Vec<StackRow>, Problem> {
@@ -92,9 +135,8 @@ fn rows(app: &App) -> Result<Vec<StackRow>, Problem> {
         let pins = offer::pins(app, &effective, name)?;
         for pin in &pins {
             let Some(class) = app.classes.class(name, pin, &pins) else { continue };
-            let risk = Risk::ALL.into_iter().find(|risk| risk.as_str() == class.risk);
             let mut row = StackRow {
-                risk: risk.unwrap_or(Risk::Critical),
+                risk: named(class.risk).unwrap_or(Risk::Critical),
                 category: class.category,
                 tool: pin.tool.clone(),
                 server: name.clone(),

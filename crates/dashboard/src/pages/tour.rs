@@ -38,7 +38,7 @@ const STEPS: [Step; 3] = [
     Step {
         id: "allowed",
         title: "An allowed call",
-        text: "The policy allows list_notes. The call runs, and the log has a row for it.",
+        text: "The policy allows `list_notes`. The call runs, and the log has a row for it.",
         tool: "list_notes",
         arguments: || json!({}),
         is_done: |entry| entry.decision == "admitted",
@@ -47,7 +47,7 @@ const STEPS: [Step; 3] = [
     Step {
         id: "refused",
         title: "A refused call",
-        text: "The policy denies delete_note. The agent reads the reason; nothing reaches the server.",
+        text: "The policy denies `delete_note`. The agent reads the reason; nothing reaches the server.",
         tool: "delete_note",
         arguments: || json!({ "id": 1 }),
         is_done: |entry| entry.decision == "denied",
@@ -107,6 +107,12 @@ struct TourPage {
 }
 
 impl TourPage {
+    /// Whether this is the first step that was not taken; `change` follows the others.
+    fn is_next(&self, id: &str) -> bool {
+        let open = self.steps.iter().find(|step| step.entry.is_none());
+        open.map_or("change", |step| step.id) == id
+    }
+
     fn is_done(&self) -> bool {
         let has_seen_change = self.change.as_ref().is_none_or(|change| change.entry.is_some());
         has_seen_change && self.steps.iter().all(|step| step.entry.is_some())
