@@ -18,9 +18,8 @@ pub(crate) fn is_housekeeping(entry: &Entry) -> bool {
 
 /// Opens the log for reading; creates it first if nothing was ever recorded.
 pub(crate) fn reader(stores: &Stores) -> Result<Reader> {
-    if let Ok(reader) = Reader::open(&stores.home.audit()) {
+    if let Ok(reader) = stores.read_log() {
         return Ok(reader);
     }
-    stores.ledger()?;
-    Ok(Reader::open(&stores.home.audit())?)
+    Ok(stores.ledger()?.reader()?)
 }

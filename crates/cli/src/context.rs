@@ -15,8 +15,9 @@ use store::clock::Clock;
 use store::effective::Effective;
 use store::files;
 use store::home::Home;
-use store::ledger::{Ledger, Options, Reader, Retention, SealKey, Sealing};
+use store::ledger::{Ledger, Reader};
 use store::logins::Logins;
+use store::postgres::Address;
 use store::random::Random;
 use store::registry::{FileNames, Grant, Origin, PolicyText, Registry, Server, Target};
 use store::settings::Settings;
@@ -28,11 +29,13 @@ mod global;
 mod helper;
 mod key;
 mod record;
+mod store_option;
 mod zone;
 
 pub(crate) use global::Global;
 pub(crate) use helper::{HOPS_OPTION, REFRESH_WORD};
 pub(crate) use key::is_about_the_key;
+use store_option::StoreOption;
 pub(crate) use zone::owners_zone;
 
 /// The folder below which agents may export; an absolute path.
@@ -50,6 +53,7 @@ const HOME_VARIABLE: &str = "WHOOP_MCP_HOME";
 pub(crate) struct Context {
     home: Option<PathBuf>,
     config: Option<PathBuf>,
+    store: StoreOption,
     pub(crate) clock: Clock,
     pub(crate) random: Random,
     /// Settings of services that override the settings file.
@@ -65,6 +69,7 @@ impl Context {
         Context {
             home: global.home.clone(),
             config: global.config.clone(),
+            store: StoreOption::of(global),
             clock: Clock::System,
             random: Random::System,
             lookup: Arc::new(variable),
@@ -78,6 +83,7 @@ impl Context {
         Context {
             home: Some(home),
             config: None,
+            store: StoreOption::default(),
             clock: self.clock.clone(),
             random: self.random.clone(),
             lookup: Arc::clone(&self.lookup),
@@ -156,7 +162,7 @@ impl Context {
             Arc::clone(&self.lookup)
         };
         let ctx = self.connector_context(&home, vault, &settings, lookup, is_demo);
-        Ok(self.stores(home, registry, settings, ctx))
+        self.stores(home, registry, settings, ctx)
     }
 
     /// Opens a home without its key, for a server that can report that to its client. Sealed values stay
@@ -167,7 +173,7 @@ impl Context {
         let vault = Arc::new(Vault::locked(&self.random)?);
         let registry = Registry::open(&home, vault, self.random.clone())?;
         let ctx = Arc::new(LazyContext::locked(VaultLocked { clock: self.clock.clone() }));
-        Ok(self.stores(home, registry, settings, ctx))
+        self.stores(home, registry, settings, ctx)
     }
 
     fn stores(
@@ -176,12 +182,12 @@ impl Context {
         registry: Registry,
         settings: Arc<Settings>,
         ctx: Arc<LazyContext>,
-    ) -> Stores {
+    ) -> Result<Stores> {
         let actor = actor();
         let store = Logins::at(&home, Arc::clone(registry.vault()), self.random.clone());
-        let helper = helper::refresh_helper(home.path());
+        let helper = helper::refresh_helper(home.path(), self.store_argument());
         let (clock, random) = (self.clock.clone(), self.random.clone());
-        Stores {
+        Ok(Stores {
             logins: Arc::new(ServerLogins::new(store, clock, random, helper)),
             home,
             registry: Arc::new(registry.acting_as(&actor)),
@@ -190,8 +196,9 @@ impl Context {
             clock: self.clock.clone(),
             actor,
             ledger: OnceCell::new(),
+            store: self.store()?,
             ctx,
-        }
+        })
     }
 
     /// The context of the connectors. Opens nothing until it is used.
@@ -205,6 +212,7 @@ impl Context {
     ) -> Arc<LazyContext> {
         let (home, settings) = (home.clone(), Arc::clone(settings));
         let (clock, random) = (self.clock.clone(), self.random.clone());
+        let helper = helper::refresh_helper(home.path(), self.store_argument());
         Arc::new(LazyContext::new(move || {
             let allowed = services::allowed_exports(&settings);
             let units = services::units(&settings);
@@ -216,7 +224,7 @@ impl Context {
             if is_demo {
                 ctx.http = ctx.http.loopback_only();
             }
-            ctx.set_state(helper::refresh_helper(home.path()));
+            ctx.set_state(helper.clone());
             ctx.tilde = std::env::var_os("HOME").map(PathBuf::from);
             if let Some(folder) = exports_folder() {
                 ctx.exports = folder;
@@ -332,6 +340,8 @@ pub(crate) struct Stores {
     actor: String,
     /// Opened by the first command that needs it: reading a policy needs no audit log.
     ledger: OnceCell<Arc<Ledger>>,
+    /// Postgres, if the audit log is not in the home.
+    store: Option<Address>,
     ctx: Arc<LazyContext>,
     logins: Arc<ServerLogins>,
 }
@@ -408,40 +418,5 @@ impl Stores {
             Some(policy) => Ok(policy.clone()),
             None => Ok(self.registry.policy(name)?),
         }
-    }
-
-    pub(crate) fn ledger(&self) -> Result<&Arc<Ledger>> {
-        // Only a running gate retires old rows.
-        self.ledger_with(Retention::default())
-    }
-
-    /// The ledger as a gate opens it: it also retires old rows.
-    pub(crate) fn gate_ledger(&self) -> Result<&Arc<Ledger>> {
-        self.ledger_with(self.settings.retention)
-    }
-
-    fn ledger_with(&self, retention: Retention) -> Result<&Arc<Ledger>> {
-        if let Some(ledger) = self.ledger.get() {
-            return Ok(ledger);
-        }
-        let durability = self.settings.durability;
-        let was_sealed = self.registry.log_is_sealed()?;
-        let seal =
-            SealKey::of(self.registry.vault()).map(|key| Sealing { key, expected: was_sealed });
-        let is_sealed = seal.is_some();
-        let options = Options { durability, retention, seal, ..Options::default() };
-        let ledger = Ledger::open(&self.home.audit(), self.clock.clone(), options)?;
-        // Only after the seal exists: a kill in between must not look like a removed seal.
-        if is_sealed && !was_sealed {
-            self.registry.log_was_sealed(self.now_us())?;
-        }
-        let missed = self.missed_in(&ledger)?;
-        if missed.is_none() {
-            self.check_rollback(&ledger)?;
-        }
-        // Before any row of this command: changes of a killed command get their rows first.
-        self.registry.record_acts(&ledger, self.now_us())?;
-        self.record_loss(missed, &ledger)?;
-        Ok(self.ledger.get_or_init(|| Arc::new(ledger)))
     }
 }

@@ -8,8 +8,7 @@ use std::process::Command;
 use connectors::account::SignIn;
 use connectors::tokens::STALE_VARIABLE;
 
-use crate::variables::KEY_VARIABLE;
-use crate::variables::METRICS_VARIABLE;
+use crate::variables::{KEY_VARIABLE, METRICS_VARIABLE, STORE_PASSWORD_VARIABLE, STORE_VARIABLE};
 
 use store::registry::{EnvValue, Server, Target};
 
@@ -69,7 +68,8 @@ pub(crate) fn own_folders(server: &str, servers: &[Server]) -> Vec<String> {
 /// Removes tollgate's secrets from the environment of another program: the vault key, the metrics token and
 /// the credentials of accounts. Other variables stay, because the program may need them.
 pub(crate) fn withhold_secrets(command: &mut Command) {
-    for name in [KEY_VARIABLE, METRICS_VARIABLE, STALE_VARIABLE] {
+    let own = [KEY_VARIABLE, METRICS_VARIABLE, STORE_VARIABLE, STORE_PASSWORD_VARIABLE];
+    for name in own.into_iter().chain([STALE_VARIABLE]) {
         command.env_remove(name);
     }
     for account in connectors::ALL.iter().filter_map(|connector| connector.account()) {

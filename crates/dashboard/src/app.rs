@@ -152,7 +152,7 @@ impl App {
     }
 
     pub(crate) fn audit(&self) -> Result<Reader, Problem> {
-        Ok(Reader::open(&self.home.audit())?)
+        Ok(self.ledger.reader()?)
     }
 
     /// A filter for the newest rows only, so that a page reads no whole log for something that is not in it.

@@ -3,7 +3,8 @@
 //! passes these files: `shared` takes both locks and reads what others wrote (`load`), `admit`
 //! checks `state` (`counters`, `sliding_window`, `approvals`), `core` and `journal` write the row
 //! that `row_writer` builds, `permit` is the result, and `flush` reports when it is on disk.
-//! `group_commit` lets several calls share one write; `maintenance` does background work. `reader`,
+//! `group_commit` lets several calls share one write; `awaited` has the calls of serving threads, which
+//! never wait for Postgres (`turns`); `maintenance` does background work. `reader`,
 //! `follow`, `export` and `verify` read the log without a lock, from files or from Postgres
 //! (`source`). On Postgres the open end of the journal is `postgres_log` and the statements are in
 //! `postgres_table`.
@@ -22,7 +23,6 @@ use postgres_table::PostgresTable;
 use row_writer::Ruling;
 use shared::SharedLedger;
 use source::LogSource;
-use state::OpenCall;
 
 use approvals::Decided;
 pub use approvals::{
@@ -49,6 +49,7 @@ pub use witness::{Alarm, Witness};
 
 mod admit;
 mod approvals;
+mod awaited;
 mod chain;
 mod copy;
 mod core;
@@ -88,6 +89,7 @@ mod sync_mark;
 mod tests;
 mod time;
 pub(crate) mod timestamp;
+mod turns;
 mod verify;
 mod witness;
 mod writers;
@@ -278,13 +280,7 @@ impl Ledger {
         facts: &Facts<'_>,
         count: Option<u64>,
     ) -> Result<u64, LedgerError> {
-        let ruling = Ruling {
-            decision: refusal.kind.as_str(),
-            code: refusal.code,
-            reason: refusal.reason,
-            count,
-            ..Ruling::default()
-        };
+        let ruling = refusal_ruling(refusal, count);
         self.shared.with_lock(|locked| {
             locked.append(|header, out| row_writer::decision(header, &ruling, facts, out))
         })
@@ -304,16 +300,7 @@ impl Ledger {
     /// Admits a request that no policy evaluates: protocol traffic of a client, such as a handshake
     /// or a list, or a request of the gate itself.
     pub fn admit_without_policy(&self, facts: &Facts<'_>) -> Result<Permit, LedgerError> {
-        let decision = if facts.grant.is_empty() { "own" } else { "passed" };
-        let ruling = Ruling { decision, ..Ruling::default() };
-        let (seq, at) = self.shared.with_lock(|locked| {
-            let writer = locked.core.writer(locked.now, locked.tick)?;
-            let seq =
-                locked.append(|header, out| row_writer::decision(header, &ruling, facts, out))?;
-            let call = OpenCall { writer, tick: locked.tick, taken: Vec::new() };
-            locked.core.state.admitted(seq, call, "");
-            Ok::<_, LedgerError>((seq, locked.position()))
-        })?;
+        let (seq, at) = self.shared.with_lock(|locked| locked.pass(facts))?;
         Ok(Permit::new(&self.shared, seq, at))
     }
 
@@ -451,5 +438,16 @@ impl Drop for Ledger {
 impl std::fmt::Debug for Ledger {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Ledger").field("log", &self.shared.source.name()).finish_non_exhaustive()
+    }
+}
+
+/// What the row of a refused request says.
+fn refusal_ruling<'a>(refusal: &Refusal<'a>, count: Option<u64>) -> Ruling<'a> {
+    Ruling {
+        decision: refusal.kind.as_str(),
+        code: refusal.code,
+        reason: refusal.reason,
+        count,
+        ..Ruling::default()
     }
 }

@@ -169,7 +169,7 @@ impl FilterArgs {
 /// Opens the log for reading. An existing log needs neither the database nor the key nor a writable disk.
 fn log(context: &Context) -> Result<Reader> {
     record_pending(context)?;
-    match Reader::open(&context.home_path()?.join("audit")) {
+    match context.read_log() {
         Ok(reader) => Ok(reader),
         Err(_) => reader(&context.open()?),
     }

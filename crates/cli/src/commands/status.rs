@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use store::accounts::AccountState;
 use store::effective::Effective;
-use store::ledger::{Entry, Filter, Reader};
+use store::ledger::{Entry, Filter};
 use store::logins::LoginFacts;
 use store::registry::{Grant, GrantState, PinState};
 use store::settings::Settings;
@@ -115,7 +115,7 @@ impl HomeStatus {
             servers.push((name.clone(), pins.len() - open, open));
         }
         let ledger = stores.ledger()?.status()?;
-        let reader = Reader::open(&stores.home.audit())?;
+        let reader = stores.read_log()?;
         let last = reader
             .newest_first(&Filter::default())?
             .filter(|entry| entry.as_ref().map_or(true, |entry| !audit_log::is_housekeeping(entry)))

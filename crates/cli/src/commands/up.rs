@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use gateway::{ReadSettings, Tls};
 use oauth::server::Issuer;
@@ -20,6 +20,7 @@ use crate::output::{Out, visible};
 use crate::running::{RunningFile, StatusChannel};
 use crate::settings_file::{EMPTY_HINT, is_empty, open_to_others};
 use crate::stdio::builtin;
+use crate::variables::STORE_VARIABLE;
 
 use demo_agent::{DemoAgent, DemoParts};
 
@@ -69,6 +70,11 @@ fn listen_address(text: &str) -> Result<SocketAddr> {
 }
 
 pub(crate) fn up(args: &UpArgs, context: &Context, out: &mut Out) -> Result<Ending> {
+    if args.demo && context.store()?.is_some() {
+        bail!(
+            "the demo keeps its data in a home of its own: leave out `--store` and `{STORE_VARIABLE}`"
+        );
+    }
     if args.demo {
         return up_with_demo(args, context, out);
     }

@@ -11,9 +11,11 @@ pub(crate) const HOPS_OPTION: &str = "--hops";
 /// How many processes start each other before the refresh.
 const HOPS: u32 = 2;
 
-/// How to start the refresh helper for a home.
-pub(super) fn refresh_helper(home: &Path) -> Option<Helper> {
+/// How to start the refresh helper for a home. It inherits a store that the environment names.
+pub(super) fn refresh_helper(home: &Path, store: Option<&str>) -> Option<Helper> {
     let hops = OsString::from(HOPS.to_string());
-    let args = vec!["--home".into(), home.into(), REFRESH_WORD.into(), HOPS_OPTION.into(), hops];
+    let mut args: Vec<OsString> = vec!["--home".into(), home.into()];
+    args.extend(store.into_iter().flat_map(|store| ["--store".into(), store.into()]));
+    args.extend([REFRESH_WORD.into(), HOPS_OPTION.into(), hops]);
     Some(Helper { program: platform::programs::own().ok()?, args })
 }

@@ -20,6 +20,8 @@ pub(crate) struct Gate {
     pub(crate) home: PathBuf,
     pub(crate) port: u16,
     pub(crate) child: Option<Child>,
+    /// Postgres, instead of the home.
+    pub(crate) store: Option<String>,
     starts: usize,
 }
 
@@ -110,7 +112,7 @@ impl Gate {
     pub(crate) fn at(home: Option<&Path>) -> Gate {
         let folder = TempDir::new().unwrap();
         let home = home.map_or_else(|| folder.path().join("home"), Path::to_path_buf);
-        Gate { folder, home, port: 0, child: None, starts: 0 }
+        Gate { folder, home, port: 0, child: None, store: None, starts: 0 }
     }
 
     /// A running gate with a recorder behind it as `rec`, and a client that may use it.
@@ -142,6 +144,9 @@ impl Gate {
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
         command.env_remove("TOLLGATE_HOME").arg("--home").arg(&self.home).stdin(Stdio::null());
+        if let Some(store) = &self.store {
+            command.args(["--store", store]);
+        }
         command
     }
 

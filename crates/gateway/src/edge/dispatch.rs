@@ -206,7 +206,7 @@ async fn request(
     // Rare methods are boxed, so that the future of a call to one server stays small.
     match request.method {
         Method::Initialize => Box::pin(handshake::initialize(&incoming)).await,
-        Method::Ping => handshake::ping(&incoming),
+        Method::Ping => handshake::ping(&incoming).await,
         Method::Discover => Box::pin(handshake::discover(&incoming)).await,
         Method::Listen => Box::pin(subscribe::listen(&incoming, in_flight)).await,
         Method::SetLevel => Box::pin(log_level::set_level(&incoming, in_flight)).await,
@@ -355,7 +355,7 @@ async fn response(context: &RequestContext, body: &Bytes, response: &Response<'_
                 Outcome::Result(result) => ClientResponse::Result(result.raw().to_owned()),
                 Outcome::Error(error) => ClientResponse::Error(error.raw().to_owned()),
             };
-            if let Err(error) = context.record_passed("(response)", "") {
+            if let Err(error) = context.record_passed("(response)", "").await {
                 let denial = error_responses::ledger_failure(&error);
                 return Outbound::with_status(503, error_responses::denied(&response.id, &denial));
             }

@@ -90,7 +90,11 @@ async fn route(
     let at = request.uri().path();
     let routed = routes::route(at);
     let is_registry = matches!(routed, Some((Route::Registry, _)));
-    let host = if is_registry {
+    let is_probe = matches!(routed, Some((Route::Live | Route::Ready, _)));
+    let host = if is_probe {
+        // A probe names the address of the machine as its host, and learns one bit.
+        Ok(())
+    } else if is_registry {
         edge.hosts.check_host(request.headers())
     } else {
         edge.hosts.check(request.headers())
@@ -100,13 +104,15 @@ async fn route(
         Err(HostError::Origin) if edge.is_for_programs(at) => Ok(()),
         checked => checked,
     };
-    let addressed = host.and_then(|()| edge.hosts.check_target(request.uri()));
+    let check_target = |()| if is_probe { Ok(()) } else { edge.hosts.check_target(request.uri()) };
+    let addressed = host.and_then(check_target);
     if let Err(host_error) = addressed {
         return Err(Rejection::new(StatusCode::FORBIDDEN, host_error.message()).into());
     }
     let server = match routed {
         Some((Route::All, _)) => None,
         Some((Route::Server, name)) => Some(name),
+        Some((Route::Live | Route::Ready, _)) => return Ok(pages::probe(&edge.state, &request)?),
         Some((Route::Metrics, _)) => return Ok(pages::metrics(&edge.state, &request)?),
         Some((Route::PolicySchema, _)) => return Ok(pages::policy_schema(&request)?),
         Some((Route::Registry, _)) => return Ok(registry_view::answer(edge, remote, &request)),
@@ -339,7 +345,7 @@ async fn get(
     let opened = crate::notify::server_streams::open(&context, &session, last).await;
     // One audit row per request: asking a server for its stream may have written it.
     let server = context.endpoint.server().unwrap_or_default();
-    if !opened.is_recorded && context.record_passed("(stream)", server).is_err() {
+    if !opened.is_recorded && context.record_passed("(stream)", server).await.is_err() {
         return Err(ledger_unavailable());
     }
     // It may stay open for days and does not count as in flight.
@@ -358,7 +364,7 @@ async fn delete(
     let session = session_of(&context, headers)?;
     context.session = Some(Arc::clone(&session));
     let server = context.endpoint.server().unwrap_or_default();
-    if let Err(error) = context.record_passed("(session end)", server) {
+    if let Err(error) = context.record_passed("(session end)", server).await {
         tracing::error!(%error, "could not record the end of a session");
     }
     context.state.sessions.end(&session.id).await;

@@ -281,7 +281,7 @@ async fn merged(incoming: &IncomingRequest<'_>, list: List) -> Outbound {
         }
     }
     if listed == 0 && !left_out.is_empty() && left_out.iter().all(|(_, why)| why.is_failure()) {
-        return no_server_listed(incoming, list, &left_out);
+        return no_server_listed(incoming, list, &left_out).await;
     }
     if list == List::Skills {
         all = skills::unambiguous(all);
@@ -292,7 +292,7 @@ async fn merged(incoming: &IncomingRequest<'_>, list: List) -> Outbound {
         all.into_iter().map(|item| item.definition).collect()
     };
     let result = merged_result(incoming.era, list, all, &left_out);
-    match incoming.context.record_passed(&incoming.request.method_name, "") {
+    match incoming.context.record_passed(&incoming.request.method_name, "").await {
         Ok(()) => buffered(incoming, result_body(&incoming.request.id, &result).into()).await,
         Err(error) => Outbound::ok(error_responses::denied(
             &incoming.request.id,
@@ -302,7 +302,7 @@ async fn merged(incoming: &IncomingRequest<'_>, list: List) -> Outbound {
 }
 
 /// No server could be read. That is an error, because the client would trust an empty list.
-fn no_server_listed(
+async fn no_server_listed(
     incoming: &IncomingRequest<'_>,
     list: List,
     left_out: &[(&str, cached_lists::MissingReason)],
@@ -310,7 +310,7 @@ fn no_server_listed(
     let each: Vec<String> =
         left_out.iter().map(|(server, why)| format!("`{server}`: {why}")).collect();
     let message = format!("no server answered `{}`: {}", list.method(), each.join("; "));
-    match incoming.context.record_passed(&incoming.request.method_name, "") {
+    match incoming.context.record_passed(&incoming.request.method_name, "").await {
         Ok(()) => {
             Outbound::ok(error_body(Some(&incoming.request.id), code::INTERNAL, &message, None))
         }
@@ -410,6 +410,7 @@ pub(in crate::exchange) async fn all_items(
 ) -> Result<Vec<String>, UpstreamError> {
     let permit = context
         .own_act(list.method(), &access.server.name)
+        .await
         .map_err(|error| UpstreamError::never_sent(error.to_string()))?;
     let peer = match connect::peer_for(context, access, era, &permit).await {
         Ok(peer) => peer,

@@ -119,7 +119,7 @@ pub(crate) fn delete_ended(services: &Services) {
         if parked.is_empty() {
             return Ok(());
         }
-        let approvals = services.ledger.approvals().map_err(|e| e.to_string())?;
+        let approvals = services.ledger.known_approvals().map_err(|e| e.to_string())?;
         let time = services.ledger.time(services.clock.now());
         let live: HashSet<&str> =
             approvals.iter().filter(|a| a.is_live(time)).map(|a| a.id.as_str()).collect();
@@ -172,8 +172,8 @@ impl ApprovalWait {
         in_flight: Option<InFlightGuard>,
     ) -> ApprovalWait {
         let storing = store_params(incoming, &waiting);
-        let approval = incoming.context.services().ledger.approvals().unwrap_or_default();
-        let approval = approval.into_iter().find(|approval| approval.id == waiting.approval_id());
+        let approvals = incoming.context.services().ledger.known_approvals().unwrap_or_default();
+        let approval = approvals.iter().find(|approval| approval.id == waiting.approval_id());
         ApprovalWait {
             context: incoming.context.clone(),
             body: incoming.body.clone(),
@@ -227,7 +227,7 @@ impl ApprovalWait {
                 () = turned_true(&mut stopping) => return Ended::Late,
             }
             // If the ledger cannot be read, the next decision reports it.
-            let now = services.ledger.poll().unwrap_or(generation + 1);
+            let now = services.ledger.known_generation().unwrap_or(generation + 1);
             let is_over = services.ledger.time(services.clock.now()) >= self.ends_us;
             if is_over || now != generation && !self.is_pending() {
                 return Ended::Decided;
@@ -281,7 +281,7 @@ impl ApprovalWait {
     }
 
     fn is_pending(&self) -> bool {
-        let approvals = self.context.services().ledger.approvals().unwrap_or_default();
+        let approvals = self.context.services().ledger.known_approvals().unwrap_or_default();
         approvals.iter().any(|approval| {
             approval.id == self.waiting.approval_id() && approval.status == ApprovalStatus::Pending
         })

@@ -137,7 +137,7 @@ fn record_open_failure(
 async fn open_for_session(context: RequestContext, access: ServerAccess, report: Opener) {
     let server = &access.server;
     let Some(session) = context.session.clone() else { return };
-    let opened = match context.own_act("initialize", &server.name) {
+    let opened = match context.own_act("initialize", &server.name).await {
         Err(error) => {
             Err(UpstreamError::never_sent(format!("the audit log cannot be written: {error}")))
         }

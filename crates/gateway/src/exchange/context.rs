@@ -156,14 +156,18 @@ impl RequestContext {
     }
 
     /// Admits a protocol message, which no policy judges, and records it.
-    pub(crate) fn own_act(&self, method: &str, server: &str) -> Result<Permit, LedgerError> {
+    pub(crate) async fn own_act(&self, method: &str, server: &str) -> Result<Permit, LedgerError> {
         let facts = Facts { method, server, remote: self.remote(), ..self.facts() };
-        self.services().ledger.admit_without_policy(&facts)
+        self.services().ledger.passed(&facts).await
     }
 
     /// Records a message that the gate answers itself.
-    pub(crate) fn record_passed(&self, method: &str, server: &str) -> Result<(), LedgerError> {
-        self.own_act(method, server)?.settle(&Outcome::new(Ending::Ok))
+    pub(crate) async fn record_passed(
+        &self,
+        method: &str,
+        server: &str,
+    ) -> Result<(), LedgerError> {
+        self.own_act(method, server).await?.settle_soon(&Outcome::new(Ending::Ok)).leave()
     }
 
     /// Records a malformed message.
@@ -171,7 +175,7 @@ impl RequestContext {
         &self,
         refused: &ProtocolError,
         method: &str,
-    ) -> Result<u64, LedgerError> {
+    ) -> Result<Option<u64>, LedgerError> {
         self.services().metrics.refused();
         let facts = Facts {
             method,
@@ -182,7 +186,7 @@ impl RequestContext {
         let code = refused.code.to_string();
         let refusal =
             Refusal { kind: RefusalKind::Malformed, code: &code, reason: &refused.message };
-        self.services().ledger.record(&refusal, &facts)
+        self.services().ledger.record_soon(&refusal, &facts, None)
     }
 
     /// Records a request that is denied because the store cannot be trusted.
@@ -194,10 +198,10 @@ impl RequestContext {
             code: denial.code.as_str(),
             reason: &denial.reason,
         };
-        let recorded = self.services().ledger.record(&refusal, &facts);
+        let recorded = self.services().ledger.record_soon(&refusal, &facts, None);
         if let Err(error) = &recorded {
             tracing::error!(%error, "could not record a refusal");
         }
-        recorded.ok()
+        recorded.ok().flatten()
     }
 }

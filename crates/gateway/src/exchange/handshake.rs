@@ -44,7 +44,7 @@ pub(crate) async fn initialize(incoming: &IncomingRequest<'_>) -> Outbound {
         }
     };
     let server = incoming.context.endpoint.server().unwrap_or_default();
-    let permit = match incoming.context.own_act("initialize", server) {
+    let permit = match incoming.context.own_act("initialize", server).await {
         Ok(permit) => permit,
         Err(error) => return ledger_failure_response(incoming, &error),
     };
@@ -333,13 +333,13 @@ fn unopened_server_result(context: &RequestContext, agreed: Revision) -> serde_j
 }
 
 /// Answers a ping.
-pub(crate) fn ping(incoming: &IncomingRequest<'_>) -> Outbound {
-    respond_directly(incoming, "{}")
+pub(crate) async fn ping(incoming: &IncomingRequest<'_>) -> Outbound {
+    respond_directly(incoming, "{}").await
 }
 
-pub(super) fn respond_directly(incoming: &IncomingRequest<'_>, result: &str) -> Outbound {
+pub(super) async fn respond_directly(incoming: &IncomingRequest<'_>, result: &str) -> Outbound {
     let server = incoming.context.endpoint.server().unwrap_or_default();
-    match incoming.context.record_passed(&incoming.request.method_name, server) {
+    match incoming.context.record_passed(&incoming.request.method_name, server).await {
         Ok(()) => Outbound::ok(result_body(&incoming.request.id, result)),
         Err(error) => ledger_failure_response(incoming, &error),
     }
@@ -360,9 +360,9 @@ pub(crate) async fn discover(incoming: &IncomingRequest<'_>) -> Outbound {
     let Some(access) = incoming.context.only() else {
         let own = gate_initialize_result(incoming.context, Revision::LEGACY_NEWEST);
         let result = translate::discover_result(&own);
-        return respond_directly(incoming, &result.to_string());
+        return respond_directly(incoming, &result.to_string()).await;
     };
-    let permit = match incoming.context.own_act("server/discover", &access.server.name) {
+    let permit = match incoming.context.own_act("server/discover", &access.server.name).await {
         Ok(permit) => permit,
         Err(error) => return ledger_failure_response(incoming, &error),
     };

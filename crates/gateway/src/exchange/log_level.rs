@@ -56,7 +56,7 @@ pub(crate) async fn set_level(
             )
             .await
         }
-        _ => respond_directly(incoming, "{}"),
+        _ => respond_directly(incoming, "{}").await,
     }
 }
 

@@ -37,9 +37,10 @@ pub(crate) fn refuse(
     let refusal = Refusal { kind: RefusalKind::Denied, code: CODE, reason: MESSAGE };
     // The id may be a token, too.
     let id = message.id().filter(|id| !has_token(id.raw()));
-    Some(match services.ledger.record(&refusal, &facts) {
+    Some(match services.ledger.record_soon(&refusal, &facts, None) {
         Ok(seq) => {
-            let data = format!("{{\"code\":\"{CODE}\",\"audit_id\":{seq}}}");
+            let seq = seq.map_or_else(String::new, |seq| format!(",\"audit_id\":{seq}"));
+            let data = format!("{{\"code\":\"{CODE}\"{seq}}}");
             refused(message, id, MESSAGE, Some(&data))
         }
         Err(error) => refused(message, id, &error_responses::ledger_failure(&error).reason, None),

@@ -20,10 +20,10 @@ pub(crate) fn refuse(context: &RequestContext, refused: &ProtocolError, method: 
 }
 
 /// Adds the row number, unless the protocol defines the error's data.
-fn with_row(refused: &ProtocolError, seq: u64) -> ProtocolError {
-    match refused.raw_data {
-        Some(_) => refused.clone(),
-        None => refused.clone().with_data(format!("{{\"audit_id\":{seq}}}")),
+fn with_row(refused: &ProtocolError, seq: Option<u64>) -> ProtocolError {
+    match (&refused.raw_data, seq) {
+        (Some(_), _) | (_, None) => refused.clone(),
+        (None, Some(seq)) => refused.clone().with_data(format!("{{\"audit_id\":{seq}}}")),
     }
 }
 

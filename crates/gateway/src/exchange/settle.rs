@@ -57,7 +57,10 @@ impl InFlightCall {
         };
         let body = request.response(error, || self.request.digest(self.context.services()));
         match (self.permit.take(), error.may_have_happened()) {
-            (Some(permit), false) => permits::log_failure(permit.release(&error.to_string())),
+            (Some(permit), false) => {
+                self.settled = Some(permit.release_soon(&error.to_string()));
+                self.record_unless_awaited();
+            }
             (permit, _) => {
                 self.permit = permit;
                 let ending = match error {
@@ -97,9 +100,8 @@ impl InFlightCall {
     }
 
     pub(in crate::exchange) fn settle_with(&mut self, outcome: Outcome) {
-        if let Some(written) = self.end(outcome, Permit::settle) {
-            permits::log_failure(written);
-        }
+        self.settled = self.end(outcome, Permit::settle_soon).or(self.settled.take());
+        self.record_unless_awaited();
     }
 
     /// Ends the call, once.
@@ -127,13 +129,21 @@ impl InFlightCall {
         if settled.has_concurrent_calls() {
             tokio::task::yield_now().await;
         }
-        permits::log_failure(settled.write());
+        permits::log_failure(settled.written().await);
     }
 
-    /// The same in synchronous code.
+    /// The same in synchronous code. On Postgres it does not wait.
     pub(in crate::exchange) fn record_now(&mut self) {
         if let Some(settled) = self.settled.take() {
-            permits::log_failure(settled.write());
+            permits::log_failure(settled.leave());
+        }
+    }
+
+    /// On files the outcome of a failed call is written at once; on Postgres its response waits
+    /// for it.
+    fn record_unless_awaited(&mut self) {
+        if !self.context.services().ledger.waits_for_store() {
+            self.record_now();
         }
     }
 
@@ -162,6 +172,7 @@ impl InFlightCall {
         };
         let outcome =
             Outcome { result_bytes: Some(result_bytes as u64), ..Outcome::new(Ending::Ok) };
-        permits::log_failure(permit.settle_until_continued(&outcome, &facts));
+        self.settled = Some(permit.settle_until_continued_soon(&outcome, &facts));
+        self.record_unless_awaited();
     }
 }

@@ -83,7 +83,7 @@ pub(crate) async fn checked_peer(
     era: Era,
 ) -> Result<Arc<Peer>, UpstreamError> {
     let facts = Facts { method: "tools/list", server: &access.server.name, ..context.facts() };
-    let permit = context.services().ledger.admit_without_policy(&facts).map_err(|error| {
+    let permit = context.services().ledger.passed(&facts).await.map_err(|error| {
         UpstreamError::never_sent(format!("the audit log cannot be written: {error}"))
     })?;
     let looked = async {
@@ -286,7 +286,7 @@ pub(crate) async fn sync_log_level(context: &RequestContext, peer: &Arc<Peer>) {
         && peer.offers("logging")
         && rules.is_some_and(|rules| rules.allows_methods());
     let Some(level) = level.filter(|_| hears) else { return };
-    if let Ok(permit) = context.own_act("logging/setLevel", &peer.server.name) {
+    if let Ok(permit) = context.own_act("logging/setLevel", &peer.server.name).await {
         set_level(context.services(), peer, &permit, &level).await;
         permits::settle(permit, store::ledger::Ending::Ok);
     }

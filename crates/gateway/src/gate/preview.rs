@@ -80,7 +80,7 @@ impl Gate {
         access: &ServerAccess,
     ) -> Result<Offered, UpstreamError> {
         let facts = Facts { method: "tools/list", server: &access.server.name, ..context.facts() };
-        let permit = self.services().ledger.admit_without_policy(&facts).map_err(|error| {
+        let permit = self.services().ledger.passed(&facts).await.map_err(|error| {
             UpstreamError::never_sent(format!("the audit log cannot be written: {error}"))
         })?;
         let looked = async {

@@ -54,7 +54,6 @@ pub(crate) async fn run(gate: Arc<Gate>, read_settings: Option<ReadSettings>) {
             _ = looked => {}
             () = turned_true(&mut stopping) => return,
         }
-        services.flush_anonymous_rows(false);
         ticks += 1;
         // Parked arguments are deleted when the approval was used, denied or has expired.
         let generation = services.ledger.generation();
@@ -99,6 +98,7 @@ fn reload_task(
             take_settings(&gate, read());
         }
         gate.reload_now();
+        gate.services().flush_anonymous_rows(false);
     }
 }
 

@@ -42,7 +42,7 @@ pub(super) async fn send_all(mut spans: mpsc::Receiver<Span>, url: Url, ledger: 
         let message = message(&batch).to_string();
         batch.clear();
         let facts = Facts { method: "(traces)", server: "(collector)", ..Facts::default() };
-        let Ok(permit) = ledger.admit_without_policy(&facts) else { continue };
+        let Ok(permit) = ledger.passed(&facts).await else { continue };
         let sent = link.send(&permit, UpstreamMessage::notification(message.into())).await;
         if let Err(error) = &sent {
             tracing::warn!(%error, "could not export traces to the collector");

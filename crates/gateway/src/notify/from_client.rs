@@ -80,6 +80,7 @@ async fn to_servers(
     if peers.is_empty() {
         return match context
             .record_passed(&notification.method_name, context.endpoint.server().unwrap_or_default())
+            .await
         {
             Ok(()) => Outbound::Accepted,
             Err(error) => ledger_failure(&error),
@@ -126,7 +127,7 @@ async fn cancel(
             deliver(context, peer, out, &notification.method_name).await
         }
         // A modern server notices when the stream of the request closes.
-        _ => match context.record_passed(&notification.method_name, "") {
+        _ => match context.record_passed(&notification.method_name, "").await {
             Ok(()) => Outbound::Accepted,
             Err(error) => ledger_failure(&error),
         },
@@ -171,7 +172,7 @@ async fn deliver(
     out: UpstreamMessage,
     method: &str,
 ) -> Outbound {
-    let permit = match context.own_act(method, &peer.server.name) {
+    let permit = match context.own_act(method, &peer.server.name).await {
         Ok(permit) => permit,
         Err(error) => return ledger_failure(&error),
     };

@@ -180,7 +180,7 @@ async fn open_server_stream(
     peer: &Arc<Peer>,
     last_event_id: Option<&str>,
 ) -> Result<Option<Events>, StreamFailed> {
-    let permit = context.own_act("(stream)", &peer.server.name).map_err(|_| StreamFailed)?;
+    let permit = context.own_act("(stream)", &peer.server.name).await.map_err(|_| StreamFailed)?;
     let listening = peer.listen(&permit, last_event_id).await;
     let (ending, stream_open) = match listening {
         Ok(ServerStream::Open(events)) => (Ending::Ok, Ok(Some(events))),

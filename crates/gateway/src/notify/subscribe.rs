@@ -97,7 +97,7 @@ impl Sources {
             return Added::Yes;
         }
         let id = &incoming.request.id;
-        let permit = match context.own_act("subscriptions/listen", &server.name) {
+        let permit = match context.own_act("subscriptions/listen", &server.name).await {
             Ok(permit) => permit,
             Err(error) => {
                 let denial = error_responses::ledger_failure(&error);
@@ -340,16 +340,16 @@ pub(crate) async fn for_legacy(
     }
     let peer = joined(incoming, access, &session).await.filter(|peer| peer.era == Era::Modern)?;
     let id = &incoming.request.id;
-    let permit = match incoming.context.own_act(&incoming.request.method_name, &access.server.name)
-    {
-        Ok(permit) => permit,
-        Err(error) => {
-            return Some(Outbound::ok(error_responses::denied(
-                id,
-                &error_responses::ledger_failure(&error),
-            )));
-        }
-    };
+    let permit =
+        match incoming.context.own_act(&incoming.request.method_name, &access.server.name).await {
+            Ok(permit) => permit,
+            Err(error) => {
+                return Some(Outbound::ok(error_responses::denied(
+                    id,
+                    &error_responses::ledger_failure(&error),
+                )));
+            }
+        };
     if incoming.request.method == Method::ResourcesUnsubscribe {
         session.unsubscribe(uri);
     } else {
@@ -377,7 +377,7 @@ async fn joined(
     if let Some(peer) = session.peer(&access.server.name) {
         return Some(peer);
     }
-    let permit = incoming.context.own_act("initialize", &access.server.name).ok()?;
+    let permit = incoming.context.own_act("initialize", &access.server.name).await.ok()?;
     let opened = connect::peer_for(incoming.context, access, incoming.era, &permit).await;
     permits::settle_by(permit, &opened);
     opened.ok()
@@ -387,7 +387,7 @@ async fn joined(
 pub(crate) async fn follow_lists(context: &RequestContext, peer: &Arc<Peer>) {
     let Some(session) = context.session.clone() else { return };
     let filter = Filter { tools: true, prompts: true, resources: true, ..Filter::default() };
-    let Ok(permit) = context.own_act("subscriptions/listen", &peer.server.name) else {
+    let Ok(permit) = context.own_act("subscriptions/listen", &peer.server.name).await else {
         return;
     };
     let server_sub = ServerSubscription::new(context, Arc::clone(peer), filter);

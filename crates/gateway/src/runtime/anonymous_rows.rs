@@ -109,7 +109,7 @@ impl AnonymousRows {
             Recording::Counted(row) => return row,
             Recording::Write => {}
         }
-        let row = write(reason, remote, None, ledger).ok();
+        let row = write(reason, remote, None, ledger).ok().flatten();
         if let Some(window) = state.windows.get_mut(reason) {
             window.row = row;
         }
@@ -118,12 +118,13 @@ impl AnonymousRows {
 
     /// Writes the counted requests that are due; with `all`, everything.
     pub(crate) fn flush(&self, now_us: u64, all: bool, ledger: &Ledger) {
+        self.reserve_ahead(now_us, ledger);
         let due = self.state().due(now_us, all, ledger);
         for (reason, repeats) in due {
             match write(&reason, &reason.address, Some(repeats), ledger) {
                 Ok(row) => {
                     if let Some(window) = self.state().windows.get_mut(&reason) {
-                        window.row = Some(row);
+                        window.row = row;
                     }
                 }
                 Err(_) => self.state().rest += repeats,
@@ -136,6 +137,14 @@ impl AnonymousRows {
         if all {
             let unused = std::mem::take(&mut self.state().reserved);
             ledger.return_unauthenticated_rows(unused);
+        }
+    }
+
+    /// On Postgres, taking rows from the budget waits for the store: not while a request waits.
+    fn reserve_ahead(&self, now_us: u64, ledger: &Ledger) {
+        if ledger.waits_for_store() && self.state().wants_rows(now_us) {
+            let rows = ledger.reserve_unauthenticated_rows(now_us);
+            self.state().reserved_rows(rows, now_us);
         }
     }
 }
@@ -187,12 +196,20 @@ impl RowsState {
         std::mem::take(&mut self.rest)
     }
 
+    fn wants_rows(&self, now_us: u64) -> bool {
+        self.reserved == 0 && now_us >= self.empty_until_us
+    }
+
+    fn reserved_rows(&mut self, rows: u64, now_us: u64) {
+        self.reserved += rows;
+        if rows == 0 {
+            self.empty_until_us = now_us.saturating_add(BUDGET_RETRY_US);
+        }
+    }
+
     fn take_row(&mut self, now_us: u64, ledger: &Ledger) -> bool {
-        if self.reserved == 0 && now_us >= self.empty_until_us {
-            self.reserved = ledger.reserve_unauthenticated_rows(now_us);
-            if self.reserved == 0 {
-                self.empty_until_us = now_us.saturating_add(BUDGET_RETRY_US);
-            }
+        if self.wants_rows(now_us) && !ledger.waits_for_store() {
+            self.reserved_rows(ledger.reserve_unauthenticated_rows(now_us), now_us);
         }
         let has_room = self.reserved > 0;
         self.reserved = self.reserved.saturating_sub(1);
@@ -205,7 +222,7 @@ fn write(
     remote: &str,
     repeats: Option<u64>,
     ledger: &Ledger,
-) -> Result<u64, LedgerError> {
+) -> Result<Option<u64>, LedgerError> {
     let kind =
         if reason.status == 401 { RefusalKind::Unauthenticated } else { RefusalKind::Malformed };
     let code = reason.status.to_string();
@@ -215,13 +232,13 @@ fn write(
         remote: Some(remote),
         ..Facts::default()
     };
-    ledger.record_repeats(&Refusal { kind, code: &code, reason: &reason.message }, &facts, repeats)
+    ledger.record_soon(&Refusal { kind, code: &code, reason: &reason.message }, &facts, repeats)
 }
 
-fn write_rest(rest: u64, ledger: &Ledger) -> Result<u64, LedgerError> {
+fn write_rest(rest: u64, ledger: &Ledger) -> Result<Option<u64>, LedgerError> {
     let facts = Facts { method: "(http)", ..Facts::default() };
     let kind = RefusalKind::Unauthenticated;
-    ledger.record_repeats(&Refusal { kind, code: "", reason: REST_MESSAGE }, &facts, Some(rest))
+    ledger.record_soon(&Refusal { kind, code: "", reason: REST_MESSAGE }, &facts, Some(rest))
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ pub(crate) struct Metrics {
     rejected: Counter,
     not_as_judged: Counter,
     seconds: Histogram,
+    pub(crate) ready: Gauge<i64, std::sync::atomic::AtomicI64>,
     pub(crate) sessions: Gauge<i64, std::sync::atomic::AtomicI64>,
     pub(crate) reload_failures: Counter<u64, AtomicU64>,
     syncs: Family<SyncLabel, Counter>,
@@ -77,6 +78,7 @@ impl Default for Metrics {
             rejected: Counter::default(),
             not_as_judged: Counter::default(),
             seconds: Histogram::new(BUCKETS),
+            ready: Gauge::default(),
             sessions: Gauge::default(),
             reload_failures: Counter::default(),
             syncs: Family::default(),
@@ -109,6 +111,11 @@ impl Default for Metrics {
             "request_seconds",
             "From admission to the response",
             metrics.seconds.clone(),
+        );
+        registry.register(
+            "ready",
+            "Whether this gate accepts calls: 1, or 0 as on /readyz",
+            metrics.ready.clone(),
         );
         registry.register("sessions", "Open sessions", metrics.sessions.clone());
         registry.register(

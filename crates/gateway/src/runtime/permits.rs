@@ -5,7 +5,7 @@ use store::ledger::{Ending, LedgerError, Outcome, Permit};
 
 /// Records the outcome of a message with a permit.
 pub(crate) fn settle(permit: Permit, ending: Ending) {
-    log_failure(permit.settle(&Outcome::new(ending)));
+    log_failure(permit.settle_soon(&Outcome::new(ending)).leave());
 }
 
 /// The same from a result.
@@ -15,7 +15,7 @@ pub(crate) fn settle_by<T, E>(permit: Permit, outcome: &Result<T, E>) {
 
 /// Releases the quota of a message that was certainly not sent.
 pub(crate) fn release(permit: Permit, why: &str) {
-    log_failure(permit.release(why));
+    log_failure(permit.release_soon(why).leave());
 }
 
 /// Logs that the row will be written later.

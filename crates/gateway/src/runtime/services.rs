@@ -148,6 +148,17 @@ impl Services {
         }
     }
 
+    /// Why no call is accepted now. For anybody, so it names nothing.
+    pub(crate) fn not_ready(&self) -> Option<&'static str> {
+        if self.is_stopping() {
+            Some("shutting down")
+        } else if self.store_failure.load().is_some() {
+            Some("the registry cannot be read")
+        } else {
+            self.ledger.outage().map(|_| "the store cannot be reached")
+        }
+    }
+
     /// The denial of every request while the store has failed.
     pub(crate) fn store_denial(&self) -> Option<Denial> {
         self.store_failure.load().as_ref().map(|_| {
@@ -173,7 +184,8 @@ impl Services {
             if status == 401 { RefusalKind::Unauthenticated } else { RefusalKind::Malformed };
         let code = status.to_string();
         let facts = Facts { grant, method: "(http)", remote: Some(remote), ..Facts::default() };
-        self.ledger.record(&Refusal { kind, code: &code, reason: message }, &facts).ok()
+        let refusal = Refusal { kind, code: &code, reason: message };
+        self.ledger.record_soon(&refusal, &facts, None).ok().flatten()
     }
 
     /// Records an unauthenticated request, or counts it as a repeat.

@@ -72,7 +72,7 @@ fn send(
     runtime.spawn(async move {
         let _place = place;
         let facts = Facts { method, server: &peer.server.name, ..Facts::default() };
-        let Ok(permit) = services.ledger.admit_without_policy(&facts) else { return };
+        let Ok(permit) = services.ledger.passed(&facts).await else { return };
         let sent = peer.send(&permit, out).await;
         permits::settle_by(permit, &sent);
     });

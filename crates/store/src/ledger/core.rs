@@ -240,7 +240,7 @@ impl Core {
     fn pending_outcomes_written(&mut self, tick: u64) {
         let is_sent = matches!(self.journal.log, LogStorage::Files(_));
         for pending in self.pending.drain(..) {
-            self.state.ended(pending.of, tick, pending.released, "");
+            self.state.ended(pending.of, tick, pending.released, &pending.continues);
             if !is_sent {
                 self.unsent_outcomes.push(pending);
             }

@@ -35,6 +35,11 @@ impl<'b> RowEncoder<'b> {
         RowEncoder { out, first: true }
     }
 
+    /// Goes on in an object that has a field already.
+    pub(crate) fn within(out: &'b mut Vec<u8>) -> RowEncoder<'b> {
+        RowEncoder { out, first: false }
+    }
+
     pub(crate) fn close(self) {
         self.out.push(b'}');
     }

@@ -3,6 +3,8 @@
 
 use std::sync::{Arc, OnceLock};
 
+use tokio::sync::Notify;
+
 use super::admit::{Judged, Request};
 use super::core::Core;
 use super::error::LedgerError;
@@ -11,16 +13,46 @@ use super::shared::{LockedLedger, SharedLedger};
 use crate::clock::Now;
 
 /// A batch of this size is written without waiting for more.
-const BATCH_BYTES_MAX: usize = 256 << 10;
+pub(super) const BATCH_BYTES_MAX: usize = 256 << 10;
 
 /// The result of one group commit; unset until it is written.
-pub(crate) type CommitResult = OnceLock<Result<(), LedgerError>>;
+#[derive(Default)]
+pub(crate) struct CommitResult {
+    result: OnceLock<Result<(), LedgerError>>,
+    is_set: Notify,
+}
+
+impl CommitResult {
+    fn get(&self) -> Option<Result<(), LedgerError>> {
+        let result = self.result.get()?;
+        Some(result.as_ref().copied().map_err(LedgerError::same))
+    }
+
+    fn set(&self, result: Result<(), LedgerError>) {
+        // Only the thread that takes the group commit out of the core decides its result.
+        let _ = self.result.set(result);
+        self.is_set.notify_waiters();
+    }
+
+    /// Waits until the group was written.
+    pub(crate) async fn wait(&self) -> Result<(), LedgerError> {
+        loop {
+            let mut is_set = std::pin::pin!(self.is_set.notified());
+            // From here on no notification is missed.
+            is_set.as_mut().enable();
+            if let Some(result) = self.get() {
+                return result;
+            }
+            is_set.await;
+        }
+    }
+}
 
 /// An open group commit: its rows are in the journal's batch. While there is one, this process
 /// holds the lock between processes.
 #[derive(Default)]
 pub(crate) struct GroupCommit {
-    result: Arc<CommitResult>,
+    pub(super) result: Arc<CommitResult>,
 }
 
 impl SharedLedger {
@@ -58,20 +90,16 @@ impl SharedLedger {
             drop(core);
             self.notify_if(changed);
         }
-        match result.get() {
-            Some(Ok(())) => Ok(()),
-            Some(Err(error)) => Err(error.same()),
-            None => Err(never_written(self)),
-        }
+        result.get().unwrap_or_else(|| Err(never_written(self)))
     }
 
     /// Takes both locks, unless the open group commit already holds them.
-    fn begin_group(&self, core: &mut Core) -> Result<(Now, u64), LedgerError> {
+    pub(super) fn begin_group(&self, core: &mut Core) -> Result<(Now, u64), LedgerError> {
         if core.group.is_some() {
             let now = core.now();
             return Ok((now, core.state.time.at(now)));
         }
-        core.acquire()?;
+        core.acquire().inspect_err(|e| self.turn_ended(Some(e)))?;
         // What precedes every row of a process is written first, separately.
         let begun = self.prepare(core).and_then(|(now, tick)| {
             core.writer(now, tick)?;
@@ -100,17 +128,17 @@ impl SharedLedger {
         if written.is_ok() {
             self.outcomes_written(ticket);
         }
-        // Only the thread that takes the group commit out of the core decides its result.
-        let _ = group.result.set(written.as_ref().copied().map_err(LedgerError::same));
-        (written, self.publish(core))
+        self.turn_ended(written.as_ref().err());
+        let changed = self.publish(core);
+        group.result.set(written.as_ref().copied().map_err(LedgerError::same));
+        (written, changed)
     }
 }
 
 impl GroupCommit {
     /// The rows will not be written.
     pub(crate) fn abandon(self, why: LedgerError) {
-        // Only the thread that takes the group commit out of the core decides its result.
-        let _ = self.result.set(Err(why));
+        self.result.set(Err(why));
     }
 }
 
@@ -132,8 +160,18 @@ impl PendingPermit {
     }
 
     /// Writes the row with all rows of its group, unless that already happened.
-    pub fn write(mut self) -> Result<Permit, LedgerError> {
+    pub fn write(self) -> Result<Permit, LedgerError> {
         let written = self.shared.result(&self.result);
+        self.permit(written)
+    }
+
+    /// Waits until the row is written: on Postgres the ledger thread writes it.
+    pub(crate) async fn written(self) -> Result<Permit, LedgerError> {
+        let written = self.result.wait().await;
+        self.permit(written)
+    }
+
+    fn permit(mut self, written: Result<(), LedgerError>) -> Result<Permit, LedgerError> {
         match (written, self.permit.take()) {
             (Ok(()), Some(permit)) => Ok(permit),
             (Ok(()), None) => Err(never_written(&self.shared)),
@@ -151,6 +189,10 @@ impl PendingPermit {
 impl Drop for PendingPermit {
     fn drop(&mut self) {
         let Some(permit) = self.permit.take() else { return };
+        if self.shared.source.is_postgres() && self.result.get().is_none() {
+            // The caller must not wait. If the group fails, its ending is of an older epoch.
+            return;
+        }
         if self.shared.result(&self.result).is_err() {
             permit.forget();
         }

@@ -9,6 +9,7 @@ use super::error::LedgerError;
 use super::flush::{Durability, WakeReason};
 use super::shared::{LockedLedger, SharedLedger};
 use super::sync_mark::Position;
+use super::turns;
 use super::verify::Checkpoint;
 
 /// Half of the second within which a row must be on disk.
@@ -33,6 +34,9 @@ impl Maintenance {
         if shared.flush.durability() == Durability::Power {
             maintenance.spawn(shared, "ledger-flusher", serve_flushes)?;
         }
+        if shared.source.is_postgres() {
+            maintenance.spawn(shared, "ledger-turns", turns::serve)?;
+        }
         Ok(maintenance)
     }
 
@@ -50,6 +54,7 @@ impl Maintenance {
 
     pub(crate) fn stop(&mut self, shared: &SharedLedger) {
         shared.flush.stop();
+        shared.turns.stop();
         for thread in self.threads.drain(..) {
             // A thread that panicked has no work left.
             let _ = thread.join();
@@ -123,7 +128,7 @@ fn run_periodic(
     pending: &mut bool,
     unsealed: &mut Unsealed,
 ) -> Result<(), LedgerError> {
-    shared.with_lock(|locked| {
+    shared.with_lock_or_wait(|locked| {
         if shared.options.seal.is_some() {
             unsealed.see(locked);
         }

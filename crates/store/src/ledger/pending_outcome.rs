@@ -1,6 +1,8 @@
 //! An outcome whose row is not written yet: of a call that ended while others were in flight, while
 //! the log could not be written, or whose process does not know its ending.
 
+use std::borrow::Cow;
+
 use policy::Code;
 
 use super::facts::{Ending, Outcome};
@@ -18,11 +20,13 @@ pub(crate) struct PendingOutcome {
     pub(crate) released: bool,
     pub(crate) latency_us: Option<u64>,
     pub(crate) result_bytes: Option<u64>,
-    pub(crate) words: &'static str,
+    pub(crate) words: Cow<'static, str>,
+    /// Which call may bring the answer to its question.
+    pub(crate) continues: String,
 }
 
 impl PendingOutcome {
-    pub(crate) fn of(end: &End<'_>, at: Position, words: &'static str) -> PendingOutcome {
+    pub(crate) fn of(end: &End<'_>, at: Position) -> PendingOutcome {
         PendingOutcome {
             of: end.of,
             at,
@@ -32,7 +36,8 @@ impl PendingOutcome {
             released: end.released,
             latency_us: end.outcome.latency_us,
             result_bytes: end.outcome.result_bytes,
-            words,
+            words: if end.words.is_empty() { "".into() } else { end.words.to_owned().into() },
+            continues: end.continues.to_owned(),
         }
     }
 
@@ -44,8 +49,8 @@ impl PendingOutcome {
             (Ending::Unknown, "the store restarted without the row of its ending")
         };
         let outcome = Outcome::new(ending);
-        let end = End { of: at.offset, outcome, released: never_left, words: "", continues: "" };
-        PendingOutcome::of(&end, at, words)
+        let end = End { of: at.offset, outcome, released: never_left, words, continues: "" };
+        PendingOutcome::of(&end, at)
     }
 
     pub(crate) fn end(&self) -> End<'_> {
@@ -56,7 +61,7 @@ impl PendingOutcome {
             latency_us: self.latency_us,
             result_bytes: self.result_bytes,
         };
-        let (of, released, words) = (self.of, self.released, self.words);
-        End { of, outcome, released, words, continues: "" }
+        let (of, released) = (self.of, self.released);
+        End { of, outcome, released, words: &self.words, continues: &self.continues }
     }
 }

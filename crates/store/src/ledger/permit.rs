@@ -89,11 +89,32 @@ impl Permit {
     /// The call is over, and concurrent outcomes may share its write: the row is written with
     /// whatever is written next, or by [`Settled::write`]. The response must not be sent before.
     pub fn settle_soon(mut self, outcome: &Outcome) -> Settled {
+        self.queue_end(*outcome, false, "", "")
+    }
+
+    fn queue_end(
+        &mut self,
+        outcome: Outcome,
+        released: bool,
+        words: &str,
+        continues: &str,
+    ) -> Settled {
         self.ended = true;
-        let end =
-            End { of: self.seq, outcome: *outcome, released: false, words: "", continues: "" };
+        let end = End { of: self.seq, outcome, released, words, continues };
         let ticket = self.shared.queue_end(&end, self.at);
         Settled { shared: Arc::clone(&self.shared), ticket }
+    }
+
+    /// The call certainly did not happen, so its holds are returned; written like
+    /// [`settle_soon`](Permit::settle_soon).
+    pub fn release_soon(mut self, why: &str) -> Settled {
+        self.queue_end(Outcome::new(Ending::Error), true, why, "")
+    }
+
+    /// [`settle_until_continued`](Permit::settle_until_continued), written like
+    /// [`settle_soon`](Permit::settle_soon).
+    pub fn settle_until_continued_soon(mut self, outcome: &Outcome, facts: &Facts<'_>) -> Settled {
+        self.queue_end(*outcome, false, "", &facts.call_binding())
     }
 
     /// The server replied with a question, and the caller's answer will come as another request
@@ -132,7 +153,13 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        if !self.ended {
+        if self.ended {
+            return;
+        }
+        if self.shared.source.is_postgres() {
+            // A serving thread must not wait for the store.
+            drop(self.queue_end(Outcome::new(Ending::Abandoned), false, "", ""));
+        } else {
             // It is queued if it cannot be written now.
             let _ = self.end(Outcome::new(Ending::Abandoned), false, "", "");
         }
@@ -167,6 +194,29 @@ impl Settled {
         written
     }
 
+    /// The same, but on Postgres the ledger thread writes the row and this does not wait for it.
+    pub fn leave(self) -> Result<(), LedgerError> {
+        if self.shared.source.is_postgres() { Ok(()) } else { self.write() }
+    }
+
+    /// Waits until the row is written: on Postgres the ledger thread writes it. If the log cannot
+    /// be written now, it is written as soon as possible.
+    pub async fn written(self) -> Result<(), LedgerError> {
+        if !self.shared.source.is_postgres() {
+            return self.write();
+        }
+        let mut known = self.shared.turns.settlements();
+        let failures = known.borrow_and_update().failures;
+        let done = known.wait_for(|now| now.ticket >= self.ticket || now.failures != failures);
+        match done.await {
+            Ok(now) if now.ticket >= self.ticket => Ok(()),
+            _ => Err(LedgerError::not_flushed(
+                &self.shared.source.name(),
+                "the ending of a call is written once the store can be reached",
+            )),
+        }
+    }
+
     fn write_now(&self) -> Result<(), LedgerError> {
         if self.shared.is_written(self.ticket) {
             return Ok(());
@@ -178,7 +228,9 @@ impl Settled {
 impl Drop for Settled {
     fn drop(&mut self) {
         // The ledger keeps the outcome and writes it with its next row.
-        let _ = self.write_now();
+        if !self.shared.source.is_postgres() {
+            let _ = self.write_now();
+        }
     }
 }
 

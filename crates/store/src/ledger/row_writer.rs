@@ -79,6 +79,26 @@ pub(crate) fn decision(
     out: &mut Vec<u8>,
 ) {
     let mut row = header.open("decision", out);
+    write_decision(&mut row, ruling, facts);
+    row.close();
+}
+
+/// The decision without the fields that every row begins with, for a row that is written later.
+pub(crate) fn decision_later(ruling: &Ruling<'_>, facts: &Facts<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut row = RowEncoder::within(&mut out);
+    write_decision(&mut row, ruling, facts);
+    row.close();
+    out
+}
+
+/// A row from what [`decision_later`] returned.
+pub(crate) fn late_decision(header: &RowHeader, decision: &[u8], out: &mut Vec<u8>) {
+    header.open("decision", out);
+    out.extend_from_slice(decision);
+}
+
+fn write_decision(row: &mut RowEncoder<'_>, ruling: &Ruling<'_>, facts: &Facts<'_>) {
     row.text("grant", facts.grant);
     row.maybe_text("session", facts.session);
     // A client controls these. A mistyped or truncated token, which the gate did not recognise as
@@ -94,8 +114,8 @@ pub(crate) fn decision(
         Some(Subject::Skill(name)) => row.text("skill", &redact_tokens(name)),
         Some(Subject::Method(_)) | None => {}
     }
-    write_ruling(&mut row, ruling);
-    write_policy(&mut row, facts.policy);
+    write_ruling(row, ruling);
+    write_policy(row, facts.policy);
     row.list("keys", facts.argument_keys.iter().take(ARGUMENT_KEYS_MAX), |key, out| {
         encode::write_text_within(&redact_tokens(key), ARGUMENT_KEY_BYTES_MAX, out);
     });
@@ -105,7 +125,6 @@ pub(crate) fn decision(
     row.maybe_text("definition", facts.definition);
     row.maybe_text("trace", facts.trace);
     row.maybe_text("remote", facts.remote);
-    row.close();
 }
 
 /// How a call that waited for a human continued, and under which policy, which may be newer.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Options;
+use super::approvals::Approval;
 use super::chain;
 use super::core::Core;
 use super::error::LedgerError;
@@ -18,12 +19,16 @@ use super::source::LogSource;
 use super::sync_mark::Position;
 use super::time;
 use super::timestamp;
+use super::turns::Turns;
 use super::verify::Checkpoint;
 use crate::clock::{Clock, Now};
 
 /// A segment that has grown to this many times its bound is closed by the next writer, without
 /// waiting for the maintenance thread.
 const OVERDUE: u64 = 2;
+
+/// The note of an ending that was not written when its call ended.
+const WRITTEN_LATE: &str = "written late: the log could not be written when the call ended";
 
 pub(crate) type Listener = Arc<dyn Fn() + Send + Sync>;
 
@@ -34,6 +39,9 @@ pub(crate) struct SharedLedger {
     pub(crate) source: LogSource,
     pub(crate) flush: Flush,
     core: Mutex<Core>,
+    pub(super) turns: Turns,
+    /// The approvals after the last turn.
+    pub(super) approvals: Mutex<Arc<Vec<Approval>>>,
     /// Outcomes that the next write includes.
     queue: Mutex<OutcomeQueue>,
     /// The newest ticket whose outcome is in the log.
@@ -112,6 +120,8 @@ impl SharedLedger {
             source,
             flush,
             core: Mutex::new(core),
+            turns: Turns::default(),
+            approvals: Mutex::default(),
             queue: Mutex::default(),
             tickets_written: AtomicU64::new(0),
             open_calls: AtomicUsize::new(0),
@@ -205,8 +215,22 @@ impl SharedLedger {
         Ok(())
     }
 
-    /// Runs `work` with both locks held and the state up to date.
+    /// Runs `work` with both locks held and the state up to date. Fails at once while the store
+    /// cannot be reached.
     pub(crate) fn with_lock<T, E: From<LedgerError>>(
+        &self,
+        work: impl FnOnce(&mut LockedLedger<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        if self.source.is_postgres()
+            && let Some(outage) = self.turns.outage()
+        {
+            return Err(outage.into());
+        }
+        self.with_lock_or_wait(work)
+    }
+
+    /// The same, but tries again to reach the store.
+    pub(crate) fn with_lock_or_wait<T, E: From<LedgerError>>(
         &self,
         work: impl FnOnce(&mut LockedLedger<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
@@ -218,7 +242,10 @@ impl SharedLedger {
         let (_, changed_before) = self.commit_group(&mut core);
         let done = match core.acquire() {
             Ok(()) => self.work(&mut core, work),
-            Err(e) => Err(e.into()),
+            Err(e) => {
+                self.turn_ended(Some(&e));
+                Err(e.into())
+            }
         };
         let changed = self.publish(&core) || changed_before;
         drop(core);
@@ -232,12 +259,15 @@ impl SharedLedger {
         work: impl FnOnce(&mut LockedLedger<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
         let ticket = self.take_queued(core);
-        let done = self.prepare(core).map_err(E::from).and_then(|(now, tick)| {
+        let prepared = self.prepare(core);
+        let failed = prepared.as_ref().err().map(LedgerError::same);
+        let done = prepared.map_err(E::from).and_then(|(now, tick)| {
             let done = work(&mut LockedLedger { core: &mut *core, now, tick });
             core.write_pending_outcomes(now, tick)?;
             Ok(done)
         });
         let released = core.release();
+        self.turn_ended(failed.as_ref().or(released.as_ref().err()));
         let done = done?;
         released?;
         self.outcomes_written(ticket);
@@ -246,6 +276,9 @@ impl SharedLedger {
 
     pub(super) fn outcomes_written(&self, ticket: u64) {
         self.tickets_written.fetch_max(ticket, Ordering::AcqRel);
+        if self.source.is_postgres() {
+            self.turns.outcomes_written(ticket);
+        }
     }
 
     /// Takes over the queued outcomes and returns the newest ticket.
@@ -255,7 +288,7 @@ impl SharedLedger {
         queue.count
     }
 
-    pub(super) fn core(&self) -> MutexGuard<'_, Core> {
+    pub(super) fn lock_core(&self) -> MutexGuard<'_, Core> {
         self.core.lock().unwrap_or_else(|poisoned| {
             // A thread panicked while it held the lock: read the disk again.
             let mut core = poisoned.into_inner();
@@ -295,6 +328,10 @@ impl SharedLedger {
         let seen = core.state.approvals.generation();
         let changed = self.seen.swap(seen, Ordering::AcqRel) != seen;
         if changed {
+            if self.source.is_postgres() {
+                *self.approvals.lock().unwrap_or_else(PoisonError::into_inner) =
+                    Arc::new(core.state.approvals.iter().cloned().collect());
+            }
             self.generation.fetch_add(1, Ordering::AcqRel);
         }
         changed
@@ -348,8 +385,7 @@ impl SharedLedger {
     pub(crate) fn end(&self, end: &End<'_>, at: Position) -> Result<(), LedgerError> {
         let ended = self.with_lock(|locked| locked.end(end, at));
         if ended.is_err() {
-            let words = "written late: the log could not be written when the call ended";
-            self.core().queue_outcomes([PendingOutcome::of(end, at, words)]);
+            self.queue_end(&End { words: WRITTEN_LATE, ..*end }, at);
         }
         ended
     }
@@ -357,9 +393,14 @@ impl SharedLedger {
     /// Queues an outcome for the next write and returns its ticket.
     pub(crate) fn queue_end(&self, end: &End<'_>, at: Position) -> u64 {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        queue.outcomes.push(PendingOutcome::of(end, at, ""));
+        queue.outcomes.push(PendingOutcome::of(end, at));
         queue.count += 1;
-        queue.count
+        let ticket = queue.count;
+        drop(queue);
+        if self.source.is_postgres() {
+            self.turns.want_outcomes();
+        }
+        ticket
     }
 
     /// Writes queued outcomes up to this ticket.
@@ -389,7 +430,7 @@ impl Drop for SharedLedger {
     fn drop(&mut self) {
         // There is no caller left to report a failure to; the next process that opens the ledger
         // repairs it.
-        let _ = self.with_lock(|locked| locked.core.close_writer(locked.now, locked.tick));
+        let _ = self.with_lock_or_wait(|locked| locked.core.close_writer(locked.now, locked.tick));
         let _ = self.store_time();
         if self.flush.is_dirty() {
             self.flush.sync();

@@ -28,6 +28,10 @@ impl LogSource {
         }
     }
 
+    pub(crate) fn is_postgres(&self) -> bool {
+        matches!(self, LogSource::Postgres(_))
+    }
+
     /// Names a segment in errors.
     pub(crate) fn segment_name(&self, number: u32) -> PathBuf {
         match self {

@@ -97,6 +97,12 @@ impl Address {
         format!("{self} {}", self.schema.as_deref().unwrap_or_default())
     }
 
+    /// Whether the password stands in this text of an address, understood or not.
+    pub fn has_password(text: &str) -> bool {
+        let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
+        rest.rsplit_once('@').is_some_and(|(who, _)| who.contains(':'))
+    }
+
     pub fn ssl_mode(&self) -> SslMode {
         self.ssl_mode
     }

@@ -41,6 +41,11 @@ impl Server {
         &SHARED.get_or_init(share).0
     }
 
+    /// Where its Unix socket is.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// A server of this test alone.
     pub(crate) fn private() -> Server {
         let folder = tempfile::tempdir().unwrap();

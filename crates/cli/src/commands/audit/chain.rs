@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use serde_json::json;
-use store::ledger::{Alarm, Checkpoint, Reader, Seal, Verified, VerifyError};
+use store::ledger::{Alarm, Checkpoint, Seal, Verified, VerifyError};
 
 use super::{CheckpointArgs, VerifyArgs};
 use crate::audit_log::seal::{LogEvidence, LogStatus};
@@ -20,7 +20,7 @@ pub(super) fn verify(args: &VerifyArgs, context: &Context, out: &mut Out) -> Res
     store::files::refuse_special(&home)
         .with_context(|| format!("cannot read `{}`", home.display()))?;
     // Not opened for writing: a check must not repair or truncate the log.
-    let reader = Reader::open(&home.join("audit"))?;
+    let reader = context.read_log()?;
     let mut evidence = LogEvidence::collect(&home, context, &reader);
     let verified = Progress::during("verifying", || evidence.verify(&reader, checkpoint.as_ref()));
     match verified {

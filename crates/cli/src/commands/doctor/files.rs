@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use gateway::{Tls, Validity};
 use platform::disk::{self, Use};
 use platform::private;
-use store::ledger::{Reader, VerifyError};
+use store::ledger::VerifyError;
 use store::registry::RegistryError;
 use store::settings::{Problem, SettingsError};
 use store::vault::{KeyError, copies};
@@ -373,7 +373,7 @@ const VERIFIED_BYTES_MAX: u64 = 64 << 20;
 
 pub(super) fn audit(stores: &Stores, thorough: bool, findings: &mut Vec<Finding>) {
     let folder = stores.home.audit();
-    let bytes = size(&folder);
+    let bytes = if stores.store().is_some() { u64::MAX } else { size(&folder) };
     let known = stores.registry.remembered_log().ok().flatten();
     if let Some(known) = known.as_ref().filter(|_| bytes == 0) {
         let message = format!(
@@ -407,7 +407,7 @@ const RESTORE: &str = "restore `audit/` from a copy; otherwise the next `tollgat
 fn verified(stores: &Stores, findings: &mut Vec<Finding>) -> bool {
     const FIX: &str = "`tollgate audit verify`; restore the file from a copy, or keep it as evidence and start a new chain by moving the folder away";
     let folder = stores.home.audit();
-    let checked = Reader::open(&folder).map_err(VerifyError::from).and_then(|log| {
+    let checked = stores.read_log().map_err(VerifyError::from).and_then(|log| {
         let mut evidence = LogEvidence::with(stores.home.path(), stores.registry.vault(), &log);
         let verified = evidence.verify(&log, None)?;
         Ok((evidence.status(&verified), verified))

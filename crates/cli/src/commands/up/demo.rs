@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use sandbox::changing_server::{ADDED_ARGUMENT, CHANGING_TOOL, ChangingServer};
 use serde_json::{Map, Value, json};
-use store::ledger::{EntryKind, Filter, Reader};
+use store::ledger::{EntryKind, Filter};
 use store::registry::{
     NewGrant, NewServer, OVERLAP_SECONDS_MAX, ServerAccess, ServerOptions, Target, Token,
 };
@@ -189,7 +189,7 @@ fn is_empty(stores: &Stores) -> Result<bool> {
     let since_us = stores.now_us().saturating_sub(US_PER_DAY);
     let filter =
         Filter { only: Some(EntryKind::Call), since_us: Some(since_us), ..Filter::default() };
-    Ok(Reader::open(&stores.home.audit())?.newest_first(&filter)?.next().is_none())
+    Ok(stores.read_log()?.newest_first(&filter)?.next().is_none())
 }
 
 /// The server of the rug pull at its address of this run. It offers what the owner accepted last, so that a new

@@ -1,4 +1,4 @@
-//! Read-only pages: the metrics, for holders of the metrics token, and the public JSON Schema of
+//! Read-only pages: probes, the metrics, for holders of the metrics token, and the public JSON Schema of
 //! policies.
 
 use std::sync::LazyLock;
@@ -14,6 +14,9 @@ use super::{Rejection, base_response};
 use crate::edge::serve::{Body, IncomingBody};
 use crate::exchange::state::SharedState;
 
+/// Where a load balancer asks whether to send calls here, and a supervisor whether to restart.
+pub(super) const READY: &str = "/readyz";
+pub(super) const LIVE: &str = "/livez";
 /// The path of the schema, for editors.
 pub(super) const POLICY_SCHEMA: &str = "/schema/policy.json";
 
@@ -43,6 +46,7 @@ pub(super) fn metrics(
     }
     let wanted = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok());
     let metrics = &state.services.metrics;
+    metrics.ready.set(i64::from(state.services.not_ready().is_none()));
     metrics.sessions.set(i64::try_from(state.sessions.count()).unwrap_or(i64::MAX));
     let (text, kind) = metrics.text_for(wanted);
     let mut response = base_response(StatusCode::OK, Body::complete(text));
@@ -50,14 +54,37 @@ pub(super) fn metrics(
     Ok(response)
 }
 
-pub(super) fn policy_schema(request: &Request<IncomingBody>) -> Result<Response<Body>, Rejection> {
-    if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        return Err(Rejection {
-            status: StatusCode::METHOD_NOT_ALLOWED,
-            message: "only GET is allowed here",
-            header: Some((ALLOW, HeaderValue::from_static("GET, HEAD"))),
-        });
+/// `/livez`: the process answers. `/readyz`: it accepts calls.
+pub(super) fn probe(
+    state: &SharedState,
+    request: &Request<IncomingBody>,
+) -> Result<Response<Body>, Rejection> {
+    check_read_only(request.method())?;
+    let trouble = if request.uri().path() == READY { state.services.not_ready() } else { None };
+    let (status, text) = match trouble {
+        None => (StatusCode::OK, "ok\n".to_owned()),
+        Some(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {why}\n")),
+    };
+    let mut response = base_response(status, Body::complete(text));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
+}
+
+fn check_read_only(method: &Method) -> Result<(), Rejection> {
+    if matches!(*method, Method::GET | Method::HEAD) {
+        return Ok(());
     }
+    Err(Rejection {
+        status: StatusCode::METHOD_NOT_ALLOWED,
+        message: "only GET is allowed here",
+        header: Some((ALLOW, HeaderValue::from_static("GET, HEAD"))),
+    })
+}
+
+pub(super) fn policy_schema(request: &Request<IncomingBody>) -> Result<Response<Body>, Rejection> {
+    check_read_only(request.method())?;
     let mut response = if is_known(request.headers()) {
         base_response(StatusCode::NOT_MODIFIED, Body::empty())
     } else {

@@ -9,6 +9,10 @@ pub(super) enum Route {
     All,
     /// One of them, by its name.
     Server,
+    /// For a supervisor: the process answers.
+    Live,
+    /// For a load balancer: calls are accepted.
+    Ready,
     /// Needs the metrics token.
     Metrics,
     /// Public.
@@ -25,11 +29,13 @@ pub(super) enum Route {
 pub const CALLBACK: &str = "/oauth/callback";
 
 /// A path that ends with a slash may continue with a name.
-const ROUTES: [(&str, Route); 9] = [
+const ROUTES: [(&str, Route); 11] = [
     ("/mcp", Route::All),
     // Before `Route::Server`, which would match with an empty name.
     ("/mcp/", Route::All),
     ("/mcp/", Route::Server),
+    (pages::LIVE, Route::Live),
+    (pages::READY, Route::Ready),
     ("/metrics", Route::Metrics),
     (pages::POLICY_SCHEMA, Route::PolicySchema),
     ("/hooks/", Route::Webhook),
@@ -70,6 +76,9 @@ mod tests {
             ("/MCP", None),
             ("/", None),
             ("", None),
+            ("/livez", Some((Route::Live, ""))),
+            ("/readyz", Some((Route::Ready, ""))),
+            ("/readyz/", None),
             ("/metrics", Some((Route::Metrics, ""))),
             ("/metrics/", None),
             ("/schema/policy.json", Some((Route::PolicySchema, ""))),

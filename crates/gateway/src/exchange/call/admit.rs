@@ -32,7 +32,7 @@ pub(super) async fn admit(
     let round_state = decided.round_state.as_ref();
     let parked = unpark_call(incoming, round_state)?;
     let permit = match (&decided.verdict, round_state) {
-        (None, _) => own_act(incoming, facts)?,
+        (None, _) => own_act(incoming, facts).await?,
         (Some(verdict), None) => {
             admit_first(incoming, target, verdict, facts, in_flight, true).await?
         }
@@ -42,7 +42,8 @@ pub(super) async fn admit(
             admit_first(incoming, target, verdict, facts, in_flight, false).await?
         }
         (Some(verdict), Some(state)) => {
-            admit_further_round(incoming, target, verdict, state, parked.as_deref(), facts)?
+            let running = parked.as_ref().and_then(|parked| parked.reader.call.permit.as_ref());
+            admit_further_round(incoming, target, verdict, state, running, facts).await?
         }
     };
     match parked {
@@ -67,7 +68,7 @@ async fn admit_first(
     let held = incoming.resumed_approval.lock().unwrap_or_else(PoisonError::into_inner).take();
     let again = held.is_some();
     let admission = match held {
-        Some(waiting) => services.ledger.resume(waiting, verdict, facts),
+        Some(waiting) => services.ledger.resumed(waiting, verdict, facts).await,
         None => admit_batched(services, verdict, facts).await,
     };
     let question =
@@ -117,6 +118,9 @@ async fn admit_batched(
     verdict: &Verdict,
     facts: &Facts<'_>,
 ) -> Result<Admission, LedgerError> {
+    if services.ledger.waits_for_store() {
+        return services.ledger.admitted(verdict, facts).await;
+    }
     match services.ledger.admit_soon(verdict, facts)? {
         GroupedAdmission::Now(admission) => Ok(admission),
         GroupedAdmission::Pending(pending) => {
@@ -175,11 +179,11 @@ fn refuse_unknown_tool(
     }
     let refusal = Refusal { kind: RefusalKind::Denied, code, reason };
     incoming.context.services().metrics.denied(refusal.code);
-    Some(match incoming.context.services().ledger.record(&refusal, facts) {
+    Some(match incoming.context.services().ledger.record_soon(&refusal, facts, None) {
         Ok(seq) => {
             let name = client_facing_name(incoming, target);
             let what = target.subject.map_or("tool", Subject::kind);
-            Outbound::ok(error_responses::unknown(&incoming.request.id, what, &name, Some(seq)))
+            Outbound::ok(error_responses::unknown(&incoming.request.id, what, &name, seq))
         }
         Err(error) => denied(incoming, &error_responses::ledger_failure(&error)),
     })
@@ -220,13 +224,12 @@ pub(super) fn denied(incoming: &IncomingRequest<'_>, denial: &Denial) -> Outboun
 }
 
 /// Admits a protocol message, which no policy judges, and records it.
-fn own_act(incoming: &IncomingRequest<'_>, facts: &Facts<'_>) -> Result<Permit, Outbound> {
-    if let Some(permit) =
-        incoming.existing_permit.lock().unwrap_or_else(PoisonError::into_inner).take()
-    {
+async fn own_act(incoming: &IncomingRequest<'_>, facts: &Facts<'_>) -> Result<Permit, Outbound> {
+    let existing = incoming.existing_permit.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(permit) = existing {
         return Ok(*permit);
     }
-    incoming.context.services().ledger.admit_without_policy(facts).map_err(|error| {
+    incoming.context.services().ledger.passed(facts).await.map_err(|error| {
         Outbound::ok(error_responses::denied(
             &incoming.request.id,
             &error_responses::ledger_failure(&error),

@@ -232,7 +232,9 @@ impl Drop for UnjudgedRequest<'_> {
             code: "hung_up",
             reason: "the client hung up, or the gate stopped, before the request was judged",
         };
-        if let Err(error) = self.incoming.context.services().ledger.record(&refusal, self.facts) {
+        if let Err(error) =
+            self.incoming.context.services().ledger.record_soon(&refusal, self.facts, None)
+        {
             tracing::error!(%error, "could not record a request whose client hung up");
         }
     }
@@ -302,7 +304,7 @@ fn unreachable_response(
 ) -> Outbound {
     let refusal =
         Refusal { kind: RefusalKind::Denied, code: "unreachable", reason: &error.to_string() };
-    if let Err(error) = incoming.context.services().ledger.record(&refusal, facts) {
+    if let Err(error) = incoming.context.services().ledger.record_soon(&refusal, facts, None) {
         return denied(incoming, &error_responses::ledger_failure(&error));
     }
     incoming.not_sent(&target.access.server.name, error)

@@ -65,21 +65,17 @@ pub(super) fn unpark_call(
     })
 }
 
-/// Admits a further round without new holds. A policy that denies it now stops it.
-pub(super) fn admit_further_round(
+/// Admits a further round, of a call that may still run, without new holds. A policy that denies it now stops it.
+pub(super) async fn admit_further_round(
     incoming: &IncomingRequest<'_>,
     target: &Target<'_>,
     verdict: &Verdict,
     state: &RoundState,
-    parked: Option<&ParkedCall>,
+    running: Option<&Permit>,
     facts: &Facts<'_>,
 ) -> Result<Permit, Outbound> {
     let ledger = &incoming.context.services().ledger;
-    let admission = match parked.and_then(|parked| parked.reader.call.permit.as_ref()) {
-        Some(running) => ledger.continue_running(verdict, running, facts),
-        None => ledger.continue_call(verdict, state.call, facts),
-    };
-    match admission {
+    match ledger.continued(verdict, state.call, running, facts).await {
         Ok(Admission::Permit(permit)) => Ok(permit),
         Ok(Admission::Denied(denial)) => Err(refuse(incoming, target, verdict, &denial)),
         Ok(Admission::Asked(waiting)) => Err(refuse(incoming, target, verdict, waiting.denial())),

@@ -149,6 +149,7 @@ async fn send(
         Some(Err(error)) => call.failed(&error),
         None => call.cancelled(),
     };
+    call.wait_until_recorded().await;
     Err(respond(part, ResponseReader::new(Reply::Accepted, call)))
 }
 

@@ -121,7 +121,7 @@ async fn open(
     filter: Filter,
 ) -> Option<(ServerSubscription, Result<NotificationSource, NoStream>)> {
     let name = &access.server.name;
-    let permit = context.own_act("subscriptions/listen", name).ok()?;
+    let permit = context.own_act("subscriptions/listen", name).await.ok()?;
     match connect::peer_for(context, access, Era::Modern, &permit).await {
         Ok(peer) => {
             let server_sub = ServerSubscription::new(context, peer, filter);

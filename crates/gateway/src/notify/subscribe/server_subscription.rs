@@ -147,14 +147,15 @@ impl ServerSubscription {
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(REOPEN_AFTER_MAX);
-            opened = match self.context.own_act("subscriptions/listen", &self.peer.server.name) {
-                Ok(permit) => {
-                    let opened = self.open(&permit).await;
-                    permits::settle_by(permit, &opened);
-                    opened
-                }
-                Err(_) => Err(NoStream::Temporary),
-            };
+            opened =
+                match self.context.own_act("subscriptions/listen", &self.peer.server.name).await {
+                    Ok(permit) => {
+                        let opened = self.open(&permit).await;
+                        permits::settle_by(permit, &opened);
+                        opened
+                    }
+                    Err(_) => Err(NoStream::Temporary),
+                };
         }
     }
 

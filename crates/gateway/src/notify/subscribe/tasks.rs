@@ -93,7 +93,7 @@ pub(crate) fn follow(context: &RequestContext, peer: &Arc<Peer>, id: &str) {
     let server_sub = ServerSubscription::new(context, Arc::clone(peer), filter);
     let (context, server, name) = (context.clone(), peer.server.name.clone(), key.clone());
     let hearing = async move {
-        let Ok(permit) = context.own_act("subscriptions/listen", &server) else {
+        let Ok(permit) = context.own_act("subscriptions/listen", &server).await else {
             return;
         };
         let opened = server_sub.open(&permit).await;
