@@ -4,6 +4,7 @@
 pub mod authorize;
 pub mod client;
 pub mod issuer;
+pub mod known_document;
 pub mod redirect;
 pub mod refusal;
 pub mod rotation;
@@ -12,6 +13,7 @@ pub mod token;
 pub use authorize::{Authorize, AuthorizeFault, CheckedAuthorize};
 pub use client::{ClientMetadata, SecretUse, is_document_url, read_document, read_registration};
 pub use issuer::Issuer;
+pub use known_document::known_document;
 pub use redirect::{RedirectKind, RedirectUri};
 pub use refusal::{ErrorCode, Refusal};
 pub use rotation::{Presented, present};

@@ -1,5 +1,6 @@
 """Signs in to a gate with the Python client: prints the address to open, reads where the browser was sent back to,
-and prints one JSON verdict. The first access token is thrown away, so that the client must refresh.
+and prints one JSON verdict. The first access token is thrown away, so that the client must refresh. After the next
+line, the grant is revoked: the client asks to sign in again, or the last verdict says that it did not have to.
 """
 
 import json
@@ -76,6 +77,8 @@ async def main():
     again.context.update_token_expiry(storage.tokens)
     await tools(url, again)
     say({"tools": names, "refreshed": storage.tokens.refresh_token != before.refresh_token})
+    await anyio.to_thread.run_sync(sys.stdin.readline)
+    say({"tools": await tools(url, again)})
 
 
 anyio.run(main)

@@ -2,7 +2,7 @@
 // their grant.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
@@ -69,6 +69,36 @@ async function registered(origin, name, redirect) {
   });
   assert.equal(response.status, 201);
   return (await response.json()).client_id;
+}
+
+/// A stdio client behind mcp-remote, and the address that mcp-remote asks its user to open.
+function throughRemote(node, folder, url) {
+  const transport = new StdioClientTransport({
+    command: node,
+    args: [packageFile('mcp-remote', 'dist/proxy.js'), url, '--transport', 'http-only'],
+    // No browser of this machine: the test opens the address that the program prints.
+    env: { HOME: folder, MCP_REMOTE_CONFIG_DIR: folder, PATH: folder },
+    stderr: 'pipe',
+  });
+  let said = '';
+  const address = new Promise((resolve) => {
+    transport.stderr.on('data', (part) => {
+      said += part;
+      const found = said.match(/visiting:\s+(\S+)\s/);
+      if (found) resolve(found[1]);
+    });
+  });
+  const client = new Client({ name: 'behind-mcp-remote', version: '1' });
+  return { address, client, connected: client.connect(transport, { timeout: 60_000 }), said: () => said };
+}
+
+/// Replaces the access token that mcp-remote has stored by one that does not work.
+async function endAccess(folder) {
+  const files = await readdir(folder, { recursive: true });
+  const file = path.join(folder, files.find((name) => name.endsWith('_tokens.json')));
+  const tokens = JSON.parse(await readFile(file, 'utf8'));
+  await writeFile(file, JSON.stringify({ ...tokens, access_token: 'tg_expired' }));
+  return { file, tokens };
 }
 
 /// Ends a process that a test started.
@@ -144,7 +174,7 @@ export const tests = {
     callback.close();
   },
 
-  async 'the Python client signs in and refreshes'({ windows, url, python }) {
+  async 'the Python client signs in, refreshes and ends with its grant'({ windows, url, python }) {
     const callback = await listen();
     const script = path.join(HERE, '../clients/py-oauth.py');
     const child = spawn(python, [script, url, callback.redirect], { stdio: ['pipe', 'pipe', 'inherit'] });
@@ -160,6 +190,10 @@ export const tests = {
       assert.ok(verdict.tools?.some((tool) => tool.endsWith('list_notes')), JSON.stringify(verdict));
       assert.equal(verdict.refreshed, true, JSON.stringify(verdict));
       await windows.close(page);
+      await revoke(windows, 'python-client-1');
+      child.stdin.write('revoked\n');
+      const again = await next();
+      assert.ok(again.authorize, `a revoked client still works: ${JSON.stringify(again)}`);
     } finally {
       callback.close();
       await end(child);
@@ -206,34 +240,33 @@ export const tests = {
     }
   },
 
-  async 'mcp-remote signs in for a client that knows only stdio'({ windows, url, node }) {
+  async 'mcp-remote signs in for a client that knows only stdio, refreshes and ends with its grant'({ windows, url, node }) {
     const folder = await mkdtemp(path.join(tmpdir(), 'mcp-remote-'));
-    const program = packageFile('mcp-remote', 'dist/proxy.js');
-    const transport = new StdioClientTransport({
-      command: node,
-      args: [program, url, '--transport', 'http-only'],
-      // No browser of this machine: the test opens the address that the program prints.
-      env: { HOME: folder, MCP_REMOTE_CONFIG_DIR: folder, PATH: folder },
-      stderr: 'pipe',
-    });
-    const address = new Promise((resolve) => {
-      let said = '';
-      transport.stderr.on('data', (part) => {
-        said += part;
-        const found = said.match(/visiting:\s+(\S+)\s/);
-        if (found) resolve(found[1]);
-      });
-    });
-    const client = new Client({ name: 'behind-mcp-remote', version: '1' });
-    const connected = client.connect(transport, { timeout: 60_000 });
+    const first = throughRemote(node, folder, url);
     const page = await windows.open();
-    await page.goto(await address);
+    await page.goto(await first.address);
     await consent(page, { name: 'MCP', host: '127.0.0.1' });
-    await connected;
-    const { tools } = await client.listTools();
+    await first.connected;
+    const { tools } = await first.client.listTools();
     assert.ok(tools.some((tool) => tool.name.endsWith('list_notes')), JSON.stringify(tools));
-    await client.close();
+    await first.client.close();
     await windows.close(page);
+
+    // A new process finds its tokens, and that the access token has ended.
+    const kept = await endAccess(folder);
+    const second = throughRemote(node, folder, url);
+    await second.connected;
+    assert.ok((await second.client.listTools()).tools.length > 0);
+    await second.client.close();
+    assert.ok(!second.said().includes('visiting:'), second.said());
+    const renewed = JSON.parse(await readFile(kept.file, 'utf8'));
+    assert.notEqual(renewed.refresh_token, kept.tokens.refresh_token);
+
+    await revoke(windows, 'mcp-cli-proxy-1');
+    const third = throughRemote(node, folder, url);
+    third.connected.catch(() => {});
+    assert.match(await third.address, /\/authorize\?/, 'a revoked client must ask again');
+    await third.client.close();
     await rm(folder, { recursive: true, force: true });
   },
 };

@@ -1,7 +1,7 @@
 //! The suite's scenarios for OAuth clients, and npm `oidc-provider`, with the gate as the client and a scripted
 //! browser.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -10,13 +10,14 @@ use serde_json::Value;
 
 use super::suite::{self, Outcome};
 use crate::test::Tally;
-use crate::tools::Tools;
 use crate::tools::process::{Fixture, Scratch};
+use crate::tools::{self, Tools, programs};
 
 const CLIENT: &str = "clients/sign-in.mjs";
 const ELICITATION: &str = "clients/url-elicitation.mjs";
 const BY_URL: &str = "clients/by-url.mjs";
 const OWN_DOCUMENT: &str = "clients/own-document.mjs";
+const BEHIND_PROXIES: &str = "clients/behind-proxies.mjs";
 const OIDC_SERVER: &str = "servers/oidc-protected.mjs";
 /// Several commands per scenario, on a busy machine.
 const WAIT_MS_MAX: &str = "180000";
@@ -76,7 +77,8 @@ pub(super) fn run(tools: &Tools, tollgate: &Path) -> Result<Tally> {
     for is_good in [
         run_at_oidc(tools, tollgate, ELICITATION, &[])?,
         run_at_oidc(tools, tollgate, BY_URL, &[])?,
-        run_own_document(tools, tollgate)?,
+        run_with_certificates(tools, tollgate, OWN_DOCUMENT, &[])?,
+        run_with_certificates(tools, tollgate, BEHIND_PROXIES, &programs::proxies(&debs()?)?)?,
     ] {
         tally.passed += usize::from(is_good);
         tally.failed += usize::from(!is_good);
@@ -84,24 +86,35 @@ pub(super) fn run(tools: &Tools, tollgate: &Path) -> Result<Tally> {
     println!(
         "conformance of the gate as an OAuth client: {} of {} scenarios, {checks} checks, {:.0} s",
         tally.passed,
-        SCENARIOS.len() + 5,
+        SCENARIOS.len() + 6,
         started.elapsed().as_secs_f64()
     );
     Ok(tally)
 }
 
-/// An issuer that fetches the document of a gate with a public address, over TLS.
-fn run_own_document(tools: &Tools, tollgate: &Path) -> Result<bool> {
+fn debs() -> Result<PathBuf> {
+    let (folder, _lock) = tools::folder()?;
+    Ok(folder.join("debs"))
+}
+
+/// A gate with a public address and a certificate: an issuer that fetches its document, or the proxies of the guide.
+fn run_with_certificates(
+    tools: &Tools,
+    tollgate: &Path,
+    script: &str,
+    programs: &[(&str, PathBuf)],
+) -> Result<bool> {
     let certificates = Scratch::new("certificates")?;
     let mut make = Command::new(&tools.python);
     make.arg(tools.e2e.join("servers/certificate.py")).arg(&certificates.path).arg("gate.example");
     let made = make.status().context("cannot start Python")?;
     anyhow::ensure!(made.success(), "cannot make certificates");
-    let mut client = tools.node_script(OWN_DOCUMENT);
+    let mut client = tools.node_script(script);
     client.env("TOLLGATE", tollgate).env("CERTIFICATES", &certificates.path);
+    client.envs(programs.iter().map(|(name, path)| (name.to_uppercase(), path)));
     let out = client.stdin(Stdio::null()).output().context("cannot start the client")?;
     if !out.status.success() {
-        println!("  {OWN_DOCUMENT}: {}", String::from_utf8_lossy(&out.stderr));
+        println!("  {script}: {}", String::from_utf8_lossy(&out.stderr));
     }
     Ok(out.status.success())
 }

@@ -17,6 +17,11 @@ const PROGRAMS: &[(&str, &[&str])] =
 /// The browser of the dashboard's tests. Only they need it.
 const BROWSER: (&str, &[&str]) = ("chromium", &["chromium", "fonts-dejavu-core"]);
 
+/// The reverse proxies of the guide: the program, its Debian package, and where that has it. The packages would start
+/// services, so they are only unpacked.
+const PROXIES: &[(&str, &str, &str)] =
+    &[("nginx", "nginx", "usr/sbin/nginx"), ("caddy", "caddy", "usr/bin/caddy")];
+
 /// The server that the tests of a shared store start. Debian keeps its programs out of the path.
 const POSTGRES: (&str, &[&str]) = ("/usr/lib/postgresql", &["postgresql"]);
 /// What the packages are built with and tried in.
@@ -120,6 +125,33 @@ fn address_of(suite: &str, text: &str) -> Option<String> {
 pub(crate) fn chromium() -> Result<PathBuf> {
     ensure_these(&[BROWSER])?;
     find(BROWSER.0).context("there is no `chromium`")
+}
+
+/// The proxies of the guide by name: those of this machine, or of Debian's packages, unpacked into this folder.
+pub(crate) fn proxies(folder: &Path) -> Result<Vec<(&'static str, PathBuf)>> {
+    let found = PROXIES.iter().map(|(program, package, file)| {
+        let path = match find(program) {
+            Some(path) => path,
+            None => unpacked(package, file, folder)?,
+        };
+        Ok((*program, path))
+    });
+    found.collect()
+}
+
+fn unpacked(package: &str, file: &str, folder: &Path) -> Result<PathBuf> {
+    let path = folder.join(file);
+    if path.is_file() {
+        return Ok(path);
+    }
+    println!("unpacking the Debian package {package}");
+    fs::create_dir_all(folder)?;
+    let fetch = format!("apt-get download -qq {package} && dpkg-deb -x {package}_*.deb .");
+    let out = output(Command::new("sh").args(["-c", &fetch]).current_dir(folder))?;
+    if out.status.success() && path.is_file() {
+        return Ok(path);
+    }
+    bail!("the tests need {package}: {}\nhint: {}", said(&out), hint(package))
 }
 
 fn ensure_these(programs: &[(&str, &[&str])]) -> Result<()> {

@@ -14,6 +14,7 @@ mod archives;
 mod bundles;
 mod catalog;
 mod cli_test;
+mod client_documents;
 mod clients;
 mod data;
 mod deadlines;

@@ -61,11 +61,17 @@ impl Proxy {
 
 /// The files of a certificate for this name and of its key, signed by a CA that the commands of the test trust.
 pub(crate) fn certificate(test: &mut CliTest, name: &str) -> (String, String) {
+    certificate_for(test, &[name])
+}
+
+pub(crate) fn certificate_for(test: &mut CliTest, names: &[&str]) -> (String, String) {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let ca = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
     let key = KeyPair::generate().unwrap();
-    let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+    let params =
+        CertificateParams::new(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
+            .unwrap();
     let certificate = params.signed_by(&key, &ca).unwrap();
     let trusted = test.write("ca.pem", &ca.pem());
     test.set("SSL_CERT_FILE", &trusted);
@@ -153,6 +159,12 @@ fn the_doctor_walks_the_way_of_each_client_through_tls_and_names_each_mistake() 
         ("closed_registration", &["Cursor"], "/register answers with status 403"),
         ("no_registration", &["Cursor"], "/register answers with status 405"),
         ("no_documents", &[], "-"),
+        ("no_bots", &["claude.ai"], "status 403, not 401"),
+        (
+            "no_urls_in_query",
+            &["claude.ai", "ChatGPT", "VS Code", "Claude Code"],
+            "/authorize answers with status 403",
+        ),
     ] {
         proxy.tell(&format!("fault {fault}"));
         let findings = proxy.doctor(&test, ORIGIN).json();

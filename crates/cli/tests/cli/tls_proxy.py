@@ -44,6 +44,10 @@ class Proxy(http.server.BaseHTTPRequestHandler):
             return self.answer(status, kind, b"<p>an answer of the proxy</p>")
         if fault == "no_app_schemes" and "redirect_uri=cursor" in self.path:
             return self.answer(403, [("Content-Type", "text/html")], b"<p>blocked by a rule</p>")
+        if fault == "no_urls_in_query" and "client_id=https" in self.path:
+            return self.answer(403, [("Content-Type", "text/html")], b"<p>blocked by a rule</p>")
+        if fault == "no_bots" and "Claude-User" in self.headers.get("User-Agent", ""):
+            return self.answer(403, [("Content-Type", "text/html")], b"<p>no crawlers</p>")
         headers = {name.title(): value for name, value in self.headers.items() if name.lower() != "connection"}
         if fault == "host_of_the_gate":
             headers["Host"] = f"127.0.0.1:{state['port']}"

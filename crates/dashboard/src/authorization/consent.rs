@@ -17,6 +17,7 @@ use store::ledger::Note;
 use store::registry::{NewSignIn, OAuthClient, Person, ServerAccess, Target};
 use url::Url;
 
+use super::documents::FoundClient;
 use super::{Endpoint, documents};
 use crate::access::Access;
 use crate::app::{App, actor};
@@ -53,6 +54,8 @@ struct ConsentPage {
     client_name: String,
     client_id: String,
     is_fetched: bool,
+    /// Why the document is the copy that tollgate has.
+    copied_because: Option<String>,
     redirect_host: String,
     redirect_uri: String,
     resource: String,
@@ -126,7 +129,7 @@ fn wait(app: &App, endpoint: &Endpoint, query: &str) -> Result<Response, Problem
 
 fn show(app: &App, visitor: &Visitor, query: &str) -> Result<Response, Problem> {
     check_role(visitor)?;
-    let (client, checked) = match checked(app, query)? {
+    let (FoundClient { client, copied_because }, checked) = match checked(app, query)? {
         Ok(found) => found,
         Err(response) => return Ok(response),
     };
@@ -137,6 +140,7 @@ fn show(app: &App, visitor: &Visitor, query: &str) -> Result<Response, Problem> 
         client_name: client.metadata.name.clone(),
         client_id: client.id.clone(),
         is_fetched: client.is_fetched,
+        copied_because,
         redirect_host: checked.redirect_uri.shown(),
         redirect_uri: checked.redirect_uri.as_str().to_owned(),
         resource: app.live.issuer().at(&checked.resource_path),
@@ -170,14 +174,15 @@ fn warning(kind: RedirectKind) -> Option<&'static str> {
 }
 
 /// The client and its request, or the response that tells the client what is wrong.
-type Found = Result<(OAuthClient, CheckedAuthorize), Response>;
+type Found = Result<(FoundClient, CheckedAuthorize), Response>;
 
 fn checked(app: &App, query: &str) -> Result<Found, Problem> {
     let pairs = request::pairs(query.as_bytes());
     let request = Authorize::parse(&pairs).map_err(|refusal| on_page(&refusal))?;
-    let client = documents::client(app, request.client_id)?;
+    let found = documents::client(app, request.client_id)?;
+    let client = &found.client;
     match request.check(&client.metadata, &app.live.issuer()) {
-        Ok(checked) => Ok(Ok((client, checked))),
+        Ok(checked) => Ok(Ok((found, checked))),
         Err(AuthorizeFault::Page(refusal)) => Err(on_page(&refusal)),
         Err(AuthorizeFault::Redirect { to, refusal }) => {
             let why = format!("authorization of {}: {}", client.id, refusal.description);
@@ -250,7 +255,7 @@ fn decide(app: &App, request: &Request<Bytes>) -> Result<Response, Problem> {
             "this consent page belongs to another request, browser or session; start again from the application",
         ));
     }
-    let (client, checked) = match checked(app, query)? {
+    let (FoundClient { client, .. }, checked) = match checked(app, query)? {
         Ok(found) => found,
         Err(response) => return Ok(response),
     };

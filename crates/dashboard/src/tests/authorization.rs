@@ -154,6 +154,45 @@ async fn consent_makes_a_grant_and_a_code_is_worth_tokens_once() {
     );
 }
 
+/// The host of Claude's document answers addresses of cloud providers with a page for browsers.
+#[tokio::test]
+async fn a_known_client_signs_in_although_its_host_hands_out_no_document() {
+    let stage = Stage::with_client();
+    let cookie = stage.sign_in(Role::Admin);
+    let known = "https://claude.ai/oauth/mcp-oauth-client-metadata";
+    let challenge = "<html>Just a moment...</html>";
+    for (hosted, why) in [(None, "it is not there"), (Some(challenge), "is not JSON")] {
+        if let Some(page) = hosted {
+            stage.documents.0.lock().unwrap().insert(known.to_owned(), page.to_owned());
+        }
+        let query = query_with(&[("client_id", known)]);
+        let (page, binding) = stage.consent_page(&cookie, &query);
+        assert!(page.contains("in the copy that tollgate has") && page.contains(why), "{page}");
+        let form = Stage::sent_form(&page, "server=notes&decision=allow");
+        let response = stage.consent(&cookie, &binding, ORIGIN, &form);
+        assert_eq!(response.status, StatusCode::SEE_OTHER, "{}", text(&response));
+        let to = url::Url::parse(response.headers["location"].to_str().unwrap()).unwrap();
+        let code = to.query_pairs().find(|(name, _)| name == "code").unwrap().1.into_owned();
+        let (status, tokens) = stage.token(&[
+            ("grant_type", "authorization_code"),
+            ("code", &code),
+            ("redirect_uri", REDIRECT),
+            ("client_id", known),
+            ("code_verifier", VERIFIER),
+        ]);
+        assert_eq!(status, StatusCode::OK, "{tokens}");
+    }
+    // The copy has the redirect addresses of the vendor and no others.
+    let query = query_with(&[("client_id", known), ("redirect_uri", "https://claude.ai/other")]);
+    let refused = stage.get(&cookie, &format!("/authorize?{query}"));
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST);
+    // What the host says counts, also when it takes an address back.
+    let document = json!({ "client_id": known, "redirect_uris": ["https://claude.ai/new"] });
+    stage.documents.0.lock().unwrap().insert(known.to_owned(), document.to_string());
+    let old = stage.get(&cookie, &format!("/authorize?{}", query_with(&[("client_id", known)])));
+    assert_eq!(old.status, StatusCode::BAD_REQUEST);
+}
+
 /// The names of policies are cut at their end, where the names of these servers differ.
 #[tokio::test]
 async fn each_server_of_a_consent_gets_a_policy_of_its_own() {

@@ -141,9 +141,9 @@ pub fn read_document(id: &str, body: &[u8]) -> Result<ClientMetadata, Refusal> {
     if members.get("client_secret").is_some_and(|secret| !secret.is_null()) {
         return Err(invalid("a public document cannot hold a secret"));
     }
-    if text(&members, "token_endpoint_auth_method")?.is_some_and(|method| method != "none") {
+    if !may_be_public(&members)? {
         return Err(invalid(
-            "only `none` is supported as `token_endpoint_auth_method` of a document",
+            "a document needs `none` as `token_endpoint_auth_method` or in `token_endpoint_auth_methods_supported`",
         ));
     }
     Ok(ClientMetadata {
@@ -152,6 +152,15 @@ pub fn read_document(id: &str, body: &[u8]) -> Result<ClientMetadata, Refusal> {
         secret_use: SecretUse::None,
         echoed: Map::new(),
     })
+}
+
+/// A document is published once for all servers, so it may prefer a method that this one lacks (ChatGPT's prefers
+/// `private_key_jwt`) and list those that the client can also use.
+fn may_be_public(members: &Map<String, Value>) -> Result<bool, Refusal> {
+    let preferred = text(members, "token_endpoint_auth_method")?;
+    let others = members.get("token_endpoint_auth_methods_supported").and_then(Value::as_array);
+    let is_listed = others.is_some_and(|methods| methods.iter().any(|method| method == "none"));
+    Ok(is_listed || preferred.is_none_or(|method| method == "none"))
 }
 
 fn invalid(description: impl Into<std::borrow::Cow<'static, str>>) -> Refusal {
@@ -296,10 +305,13 @@ mod tests {
             Some("invalid_client_metadata")
         );
         assert_eq!(code(&[("client_secret", json!("x"))]), Some("invalid_client_metadata"));
-        assert_eq!(
-            code(&[("token_endpoint_auth_method", json!("private_key_jwt"))]),
-            Some("invalid_client_metadata")
-        );
+        let preferred = ("token_endpoint_auth_method", json!("private_key_jwt"));
+        let others = |names: Value| ("token_endpoint_auth_methods_supported", names);
+        assert_eq!(code(&[preferred.clone()]), Some("invalid_client_metadata"));
+        let both = others(json!(["none", "private_key_jwt"]));
+        assert_eq!(code(&[preferred.clone(), both]), None);
+        let only = others(json!(["private_key_jwt"]));
+        assert_eq!(code(&[preferred, only]), Some("invalid_client_metadata"));
         assert_eq!(code(&[("redirect_uris", json!(["data:x"]))]), Some("invalid_redirect_uri"));
     }
 }

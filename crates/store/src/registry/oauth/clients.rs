@@ -35,6 +35,12 @@ pub struct RegisteredClient {
 }
 
 impl OAuthClient {
+    /// A client that is known by a metadata document, which is not stored.
+    #[must_use]
+    pub fn of_document(id: &str, metadata: ClientMetadata) -> OAuthClient {
+        OAuthClient { id: id.to_owned(), metadata, is_fetched: true, secret_hash: None }
+    }
+
     /// Whether the client proved itself as it registered. A public client has nothing to prove.
     pub fn is_proven_by(&self, secret: Option<&str>) -> bool {
         use subtle::ConstantTimeEq as _;
@@ -114,8 +120,7 @@ impl Registry {
             db.execute("DELETE FROM oauth_clients WHERE expires_at_us <= ?1", [now_us])?;
             put(db, id, metadata, None, (true, now_us, expires_at_us))
         })?;
-        let (id, metadata) = (id.to_owned(), metadata.clone());
-        Ok(OAuthClient { id, metadata, is_fetched: true, secret_hash: None })
+        Ok(OAuthClient::of_document(id, metadata.clone()))
     }
 }
 
