@@ -71,6 +71,14 @@ async function registered(origin, name, redirect) {
   return (await response.json()).client_id;
 }
 
+/// The Inspector's command. The test opens the address that it prints, because it finds no browser.
+function inspector(node, folder, url, callback) {
+  const program = packageFile('@modelcontextprotocol/inspector', 'clients/launcher/build/index.js');
+  const target = [url, '--transport', 'http', '--callback-url', callback, '--method', 'tools/list'];
+  const env = { HOME: folder, PATH: folder, MCP_AUTO_OPEN_ENABLED: 'true', MCP_INSPECTOR_SECRET_STORE: 'file' };
+  return new Program(node, [program, '--cli', ...target], env, /navigate to: (\S+)\s/);
+}
+
 /// A stdio client behind mcp-remote, and the address that mcp-remote asks its user to open.
 function throughRemote(node, folder, url) {
   const transport = new StdioClientTransport({
@@ -220,24 +228,36 @@ export const tests = {
     }
   },
 
-  async 'the Inspector signs in'({ windows, url, node }) {
+  async 'the Inspector signs in, refreshes and ends with its grant'({ windows, url, node }) {
     const folder = await mkdtemp(path.join(tmpdir(), 'inspector-'));
-    const program = packageFile('@modelcontextprotocol/inspector', 'clients/launcher/build/index.js');
-    const target = [url, '--transport', 'http', '--callback-url', await freeAddress(), '--method', 'tools/list'];
-    // No browser of this machine: the test opens the address that the program prints.
-    const env = { HOME: folder, PATH: folder, MCP_AUTO_OPEN_ENABLED: 'true', MCP_INSPECTOR_SECRET_STORE: 'memory' };
-    const inspector = new Program(node, [program, '--cli', ...target], env, /navigate to: (\S+)\s/);
+    const callback = await freeAddress();
+    const first = inspector(node, folder, url, callback);
+    const page = await windows.open();
     try {
-      const page = await windows.open();
-      await page.goto(await inspector.address);
+      await page.goto(await first.address);
       await consent(page, { name: 'Inspector', host: '127.0.0.1' });
-      assert.equal(await inspector.ended, 0, inspector.said);
-      assert.match(inspector.said, /list_notes/);
-      await windows.close(page);
+      assert.equal(await first.ended, 0, first.said);
+      assert.match(first.said, /list_notes/);
     } finally {
-      await inspector.end();
-      await rm(folder, { recursive: true, force: true });
+      await first.end();
+      await windows.close(page);
     }
+
+    // The next process finds its tokens, and that the access token has ended.
+    const file = path.join(folder, '.mcp-inspector', 'secrets.json');
+    const secrets = await readFile(file, 'utf8');
+    await writeFile(file, secrets.replace(/tg_[0-9A-Za-z]{49}/, 'tg_expired'));
+    const second = inspector(node, folder, url, callback);
+    assert.equal(await second.ended, 0, second.said);
+    assert.match(second.said, /list_notes/);
+    assert.ok(!second.said.includes('navigate to'), second.said);
+    assert.ok(!(await readFile(file, 'utf8')).includes('tg_expired'), 'the client did not refresh');
+
+    await revoke(windows, 'mcp-inspector-1');
+    const third = inspector(node, folder, url, callback);
+    assert.match(await third.address, /\/authorize\?/, 'a revoked client must ask again');
+    await third.end();
+    await rm(folder, { recursive: true, force: true });
   },
 
   async 'mcp-remote signs in for a client that knows only stdio, refreshes and ends with its grant'({ windows, url, node }) {

@@ -159,7 +159,7 @@ fn the_doctor_walks_the_way_of_each_client_through_tls_and_names_each_mistake() 
         ("closed_registration", &["Cursor"], "/register answers with status 403"),
         ("no_registration", &["Cursor"], "/register answers with status 405"),
         ("no_documents", &[], "-"),
-        ("no_bots", &["claude.ai"], "status 403, not 401"),
+        ("no_bots", &["claude.ai"], "requests of `Claude-User` are refused"),
         (
             "no_urls_in_query",
             &["claude.ai", "ChatGPT", "VS Code", "Claude Code"],

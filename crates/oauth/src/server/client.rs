@@ -307,7 +307,7 @@ mod tests {
         assert_eq!(code(&[("client_secret", json!("x"))]), Some("invalid_client_metadata"));
         let preferred = ("token_endpoint_auth_method", json!("private_key_jwt"));
         let others = |names: Value| ("token_endpoint_auth_methods_supported", names);
-        assert_eq!(code(&[preferred.clone()]), Some("invalid_client_metadata"));
+        assert_eq!(code(std::slice::from_ref(&preferred)), Some("invalid_client_metadata"));
         let both = others(json!(["none", "private_key_jwt"]));
         assert_eq!(code(&[preferred.clone(), both]), None);
         let only = others(json!(["private_key_jwt"]));

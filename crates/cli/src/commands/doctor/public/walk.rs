@@ -188,11 +188,20 @@ impl ClientWalk<'_> {
     }
 
     async fn challenged(&self, method: &str, request: Request) -> Result<(), Fault> {
-        let reply = self.send(request).await?;
+        let reply = self.send(request.clone()).await?;
         let challenge = reply.header("www-authenticate").unwrap_or_default();
         let expected = self.walk.issuer.resource_metadata("/mcp");
         if reply.status == 401 && challenge.contains(&format!("resource_metadata=\"{expected}\"")) {
             return Ok(());
+        }
+        if reply.status == 403
+            && let Some(name) = self.client.user_agent
+            && self.walk.send(request).await.is_ok_and(|unnamed| unnamed.status == 401)
+        {
+            return Err(Fault::new(
+                format!("requests of `{name}` are refused with status 403, and others are not"),
+                "the proxy or its provider has a rule against AI bots: make an exception for this name (at Cloudflare: Block AI bots, and AI Crawl Control)",
+            ));
         }
         let message = match reply.status {
             401 if challenge.is_empty() => {
