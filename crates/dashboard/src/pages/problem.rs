@@ -39,6 +39,8 @@ pub(crate) fn show(problem: &Problem, format: Format, person: Option<&Person>) -
         title: match problem.status {
             StatusCode::UNAUTHORIZED => "Not signed in",
             StatusCode::UNPROCESSABLE_ENTITY => "Not saved",
+            StatusCode::NOT_FOUND => "Not found",
+            StatusCode::FORBIDDEN => "Not allowed",
             status => status.canonical_reason().unwrap_or("Error"),
         },
         is_form: problem.status == StatusCode::UNPROCESSABLE_ENTITY,
