@@ -11,6 +11,7 @@ mod call_path;
 mod commands;
 mod doors;
 mod format;
+mod front_door;
 mod functions;
 mod glossary;
 mod links;
@@ -51,6 +52,7 @@ pub(crate) fn tidy(root: &Path) -> Result<bool> {
     findings.extend(commands::check(&files));
     findings.extend(rooms::check(&files));
     findings.extend(services::check(&files));
+    findings.extend(front_door::check(&files));
     findings.extend(functions::check(&files));
     findings.extend(type_names::check(&files));
     findings.extend(systems::check(&files));

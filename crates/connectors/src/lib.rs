@@ -1,5 +1,6 @@
 //! The owner's accounts: one OAuth client, one HTTP client, one sync engine, and one `Connector` value
-//! per service. Knows no MCP; the gateway shows the connectors as servers.
+//! per service. Knows no MCP but the two requests with which `server_login` finds out whether a server
+//! wants a sign-in; the gateway shows the connectors as servers.
 
 #![allow(
     clippy::struct_field_names,

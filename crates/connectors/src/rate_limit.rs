@@ -56,7 +56,7 @@ pub struct RateLimiter {
     gauge: Mutex<Gauge>,
     /// The pause shared by all processes of a home. Remaining counts are not shared: every
     /// process sees them in its own responses.
-    door: Option<SharedPause>,
+    shared_pause: Option<SharedPause>,
 }
 
 impl RateLimiters {
@@ -66,19 +66,22 @@ impl RateLimiters {
         service: &str,
         client: &str,
         limits: &'static [RateLimit],
-        door: impl FnOnce() -> Option<SharedPause>,
+        shared_pause: impl FnOnce() -> Option<SharedPause>,
     ) -> Arc<RateLimiter> {
         let mut rate_limiters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let limiter = rate_limiters.entry(format!("{service} {client}"));
         Arc::clone(limiter.or_insert_with(|| {
-            Arc::new(RateLimiter { gauge: Mutex::new(Gauge::new(limits)), door: door() })
+            Arc::new(RateLimiter {
+                gauge: Mutex::new(Gauge::new(limits)),
+                shared_pause: shared_pause(),
+            })
         }))
     }
 }
 
 impl RateLimiter {
     pub fn new(limits: &'static [RateLimit]) -> RateLimiter {
-        RateLimiter { gauge: Mutex::new(Gauge::new(limits)), door: None }
+        RateLimiter { gauge: Mutex::new(Gauge::new(limits)), shared_pause: None }
     }
 
     /// Waits for permission to send. Returns a wait longer than `wait_max` at once as an error.
@@ -92,7 +95,9 @@ impl RateLimiter {
         loop {
             let wait = self.with(|gauge| {
                 let now = clock.now();
-                if let Some(left_us) = self.door.as_ref().and_then(|door| door.look(now.wall_us)) {
+                if let Some(left_us) =
+                    self.shared_pause.as_ref().and_then(|shared| shared.remaining(now.wall_us))
+                {
                     gauge.close(now.steady_us.saturating_add(left_us));
                 }
                 gauge.take(now.steady_us, table)
@@ -126,8 +131,8 @@ impl RateLimiter {
             gauge.learn(now.steady_us, &heard);
             gauge.closed_us(now.steady_us)
         });
-        if let (Some(door), Some(left_us)) = (&self.door, closed_us) {
-            door.close(now.wall_us, left_us);
+        if let (Some(shared), Some(left_us)) = (&self.shared_pause, closed_us) {
+            shared.share(now.wall_us, left_us);
         }
     }
 

@@ -1,5 +1,5 @@
-//! Links to MCP servers: pooled HTTP connections and supervised child processes. Messages are opaque bytes
-//! here, and nothing is sent without a permit.
+//! Links to MCP servers: pooled HTTP connections and supervised child processes; their handshakes, tool
+//! lists and pins. Calls pass as bytes, and nothing is sent without a permit.
 
 mod backoff;
 mod body;

@@ -1,9 +1,10 @@
 //! What operating systems do differently, behind one interface. Each subject is a module: its own file has the
 //! documented interface, its folder one file per system (`linux.rs`, `macos.rs`, `unix.rs` for both, `windows.rs`).
-//! No other crate asks which system it runs on. What a system cannot do is refused or named in
+//! No other crate asks which system it runs on, except through [`SYSTEM`]. What a system cannot do is refused or named in
 //! `docs/guide/platforms.md`; nothing pretends to have been done.
 
-/// The system that this program runs on, for what differs in names only, such as the files of other programs.
+/// The system that this program runs on, for what differs in names and programs, such as the files of
+/// other programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum System {
     Linux,

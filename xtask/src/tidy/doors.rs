@@ -13,7 +13,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("store", &["platform", "policy", "catalog", "oauth"]),
     ("connectors", &["platform", "policy", "oauth", "insights", "store"]),
     ("sandbox", &[]),
-    ("gateway", &["platform", "policy", "mcp", "oauth", "store", "connectors", "catalog"]),
+    ("gateway", &["platform", "policy", "mcp", "oauth", "catalog", "store", "connectors"]),
     ("dashboard", &["policy", "oauth", "insights", "catalog", "store", "connectors"]),
     ("notify", &["store", "connectors"]),
     (
@@ -109,6 +109,28 @@ mod tests {
         assert_eq!(findings(wrong).len(), 2);
         let unknown = "[package]\nname = \"helpers\"\n";
         assert_eq!(findings(unknown).len(), 1);
+    }
+
+    #[test]
+    fn the_architecture_page_has_the_same_table() {
+        let page = include_str!("../../../docs/ARCHITECTURE.md");
+        let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
+        for (name, may_use) in DOORS {
+            let place = match *name {
+                "tollgate" => "crates/cli".to_owned(),
+                "xtask" => "xtask".to_owned(),
+                library => format!("crates/{library}"),
+            };
+            let names: Vec<String> = may_use.iter().map(|used| format!("`{used}`")).collect();
+            let uses = match *name {
+                "tollgate" => "all".to_owned(),
+                _ if names.is_empty() => "–".to_owned(),
+                _ => names.join(", "),
+            };
+            let (begin, end) = (format!("| `{place}` | "), format!(" | {uses} |"));
+            let is_row = |row: &&str| row.starts_with(&begin) && row.ends_with(&end);
+            assert!(rows.iter().any(is_row), "no row `{place}` with `{uses}`");
+        }
     }
 
     #[test]

@@ -20,6 +20,8 @@ const OF_ONE_SYSTEM: &[&str] = &[
     "std::os::windows",
     "signal::unix",
     "\"/proc",
+    "cfg!(",
+    "consts::OS",
 ];
 
 /// Files that may: the place, what, and why.

@@ -172,9 +172,9 @@ impl RawLaunch {
 
 /// As Node names this system.
 fn platform() -> &'static str {
-    match std::env::consts::OS {
-        "macos" => "darwin",
-        "windows" => "win32",
-        other => other,
+    match platform::SYSTEM {
+        platform::System::MacOs => "darwin",
+        platform::System::Windows => "win32",
+        platform::System::Linux => "linux",
     }
 }

@@ -1,4 +1,4 @@
-//! Configurations of ten clients in realistic formats, imported and undone: not a byte may differ.
+//! Configurations of ten of the clients in realistic formats, imported and undone: not a byte may differ.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -23,7 +23,7 @@ pub const IMPORT: ArchiveImport = ArchiveImport {
 };
 
 const ARCHIVE: Archive = Archive {
-    wants: |path| sheet(path).is_some(),
+    wants: |path| table(path).is_some(),
     learn: None,
     read,
     hint: "request your data at https://www.reddit.com/settings/data-request; Reddit sends a ZIP with posts.csv, comments.csv and others",
@@ -100,9 +100,9 @@ const TABLES: &[ArchiveTable] = &[
     },
 ];
 
-fn sheet(path: &str) -> Option<&'static ArchiveTable> {
+fn table(path: &str) -> Option<&'static ArchiveTable> {
     let base = path.rsplit(['/', '\\']).next().unwrap_or(path);
-    TABLES.iter().find(|sheet| base.eq_ignore_ascii_case(sheet.file))
+    TABLES.iter().find(|table| base.eq_ignore_ascii_case(table.file))
 }
 
 /// Imports the ZIP that Reddit sends, or its unpacked folder.
@@ -114,13 +114,13 @@ pub fn import(
 }
 
 fn read(file: &mut OpenFile<'_>, intake: &mut Intake<'_>) -> Result<(), Stop> {
-    let Some(sheet) = sheet(file.name) else { return Ok(()) };
-    each_row_with_header(file, sheet.columns, &mut |cells| {
-        match (sheet.row)(cells) {
-            ArchiveRow::Is(item) => intake.fill(sheet.list, item)?,
+    let Some(table) = table(file.name) else { return Ok(()) };
+    each_row_with_header(file, table.columns, &mut |cells| {
+        match (table.row)(cells) {
+            ArchiveRow::Is(item) => intake.fill(table.list, item)?,
             ArchiveRow::Of(list, item) => intake.fill(list, item)?,
             ArchiveRow::Nothing => {}
-            ArchiveRow::Odd => intake.odd(sheet.list),
+            ArchiveRow::Odd => intake.odd(table.list),
         }
         Ok(())
     })

@@ -130,7 +130,9 @@ fn types(operator: &str) -> &'static [&'static str] {
         "eq" | "neq" | "in" | "not_in" => &["string", "number", "boolean"],
         "exists" => &["string", "number", "boolean", "array", "object"],
         "contains" | "length_lte" | "length_gte" => &["string", "array"],
-        _ => &["string"],
+        "regex" | "starts_with" | "ends_with" | "glob" | "path_under" | "url_host_in"
+        | "cidr_in" => &["string"],
+        _ => &[],
     }
 }
 

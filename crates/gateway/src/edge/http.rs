@@ -245,7 +245,7 @@ async fn post(
     let (head, body) = request.into_parts();
     media::check(&head.headers)?;
     let body = read_body(&context.services().bounds, &head.headers, body).await?;
-    if let Some(id) = single_header(&head.headers, &SESSION_ID)? {
+    if let Some(id) = session_header(&head.headers)? {
         context.session = session_named(&context, id, &body.bytes, &head.headers)?;
     }
     let received = dispatch::receive_unless_revoked(&context, &body.bytes, &head.headers).await;
@@ -258,12 +258,9 @@ async fn post(
     Ok(respond(context, outbound, (!listens).then_some(slot), headers))
 }
 
-/// The value of a header that may occur once. A repeated one is ambiguous.
-fn single_header<'h>(
-    headers: &'h HeaderMap,
-    name: &HeaderName,
-) -> Result<Option<&'h HeaderValue>, Rejection> {
-    let mut values = headers.get_all(name).iter();
+/// The header that names a session. A repeated one is ambiguous.
+fn session_header(headers: &HeaderMap) -> Result<Option<&HeaderValue>, Rejection> {
+    let mut values = headers.get_all(&SESSION_ID).iter();
     let first = values.next();
     if values.next().is_some() {
         return Err(Rejection::new(
@@ -373,7 +370,7 @@ async fn delete(
 
 fn session_of(context: &RequestContext, headers: &HeaderMap) -> Result<Arc<Session>, Rejection> {
     let modern = headers.get(&PROTOCOL_VERSION).is_some_and(|version| version == "2026-07-28");
-    let id = match single_header(headers, &SESSION_ID)? {
+    let id = match session_header(headers)? {
         Some(id) if !modern => id.to_str().unwrap_or_default(),
         _ if modern => return Err(not_allowed()),
         _ => {

@@ -52,7 +52,8 @@ impl FastPathClient {
         self.poll_read(cx).is_pending()
     }
 
-    /// Writes the head of a request into the buffer. False if the request is too large.
+    /// Writes the head of a request into the buffer. False if the fast path cannot
+    /// send it: not a POST, or an empty or large body.
     pub(super) fn begin(&mut self, request: &Request<Bytes>) -> bool {
         let (body, target) = (request.body(), request.uri().path_and_query());
         let (Some(target), &Method::POST) = (target, request.method()) else { return false };

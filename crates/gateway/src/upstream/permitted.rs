@@ -4,7 +4,7 @@ pub use store::ledger::Permit;
 
 use super::message::UpstreamMessage;
 
-/// A request that was checked against a permit, so that it can be awaited without the permit.
+/// A request for which a permit was shown, so that it can be awaited without borrowing the permit.
 pub struct PermittedRequest(pub(super) UpstreamMessage);
 
 impl PermittedRequest {

@@ -26,8 +26,9 @@ const TOO_MUCH: &str = "DELETE FROM captures USING ( \
      ) AS counted WHERE captures.server = counted.server \
      AND captures.digest = counted.digest AND so_far > $1";
 
+/// Captures on Postgres.
 pub(crate) struct CaptureTable {
-    /// Captures wait for nothing of the registry, and the registry not for them.
+    /// Its own connection, so that captures and the registry do not wait for each other.
     link: Link,
     /// An estimate of all sealed bytes, none before they were counted; other replicas add some, too.
     bytes: Arc<AtomicI64>,

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use policy::{
     Call, Caller, Denial, Format, LocalTime, Policy, Subject, ToolFacts, Verdict, Weekday, json,
@@ -99,6 +100,19 @@ impl LedgerFixture {
 
     pub(crate) fn entries(&self) -> Vec<Entry> {
         calls_in(&self.reader())
+    }
+
+    /// What is in the log within ten seconds, once `find` finds it.
+    pub(crate) fn soon<T>(&self, find: impl Fn(&mut Vec<Entry>) -> Option<T>) -> T {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        loop {
+            let mut entries = self.entries();
+            if let Some(found) = find(&mut entries) {
+                return found;
+            }
+            assert!(Instant::now() < deadline, "not in the log: {entries:?}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     pub(crate) fn segment(&self, number: u32) -> PathBuf {
