@@ -192,8 +192,9 @@ pub(crate) fn plain_command() -> clap::Command {
 pub(crate) fn command() -> clap::Command {
     let plain = plain_command();
     let groups = grouped_help(&plain);
+    let options = options_help(&plain);
     plain.help_template(format!(
-        "{{about}}\n{{usage-heading}} {{usage}}\n{groups}Everywhere:\n{{options}}\n\
+        "{{about}}\n{{usage-heading}} {{usage}}\n{groups}{options}\
          Run `tollgate help COMMAND` for details. Try `tollgate up --demo` first.\n"
     ))
 }
@@ -312,6 +313,21 @@ fn grouped_help(command: &clap::Command) -> String {
             let group = if index == 0 { group } else { "" };
             let _ = writeln!(out, "{group:<10}{name:<12}{about}");
         }
+    }
+    out
+}
+
+/// The options of every command in the columns of the commands; `--help` and `--version` need no line.
+fn options_help(command: &clap::Command) -> String {
+    let mut out = String::new();
+    for option in command.get_arguments().filter(|option| !option.is_hide_set()) {
+        let flag = option.get_long().map(|long| format!("--{long}")).unwrap_or_default();
+        let value = option.get_value_names().filter(|_| option.get_action().takes_values());
+        let value = value.and_then(<[_]>::first).map(|value| format!(" <{value}>"));
+        let name = flag + &value.unwrap_or_default();
+        let about = option.get_help().map(ToString::to_string).unwrap_or_default();
+        let group = if out.is_empty() { "Options" } else { "" };
+        let _ = writeln!(out, "{group:<10}{name:<19}{about}");
     }
     out
 }

@@ -16,7 +16,7 @@ pub(crate) struct Global {
     /// Settings file [default: tollgate.toml in the home]
     #[arg(long, global = true, value_name = "FILE", env = "TOLLGATE_CONFIG", hide_env = true)]
     pub(crate) config: Option<PathBuf>,
-    /// Postgres that several gates share [env: TOLLGATE_STORE]
+    /// Postgres that gates share [env: TOLLGATE_STORE]
     #[arg(long, global = true, value_name = "ADDRESS")]
     pub(crate) store: Option<String>,
     /// Print JSON for programs

@@ -364,8 +364,8 @@ mod tests {
     #[test]
     fn a_name_must_have_an_address_that_the_vendor_can_reach() {
         for (origin, found, said) in [
-            (Origin::CloudIpv4, &["203.0.113.7"][..], None),
-            (Origin::CloudIpv4, &["2001:db8::7", "203.0.113.7"], None),
+            (Origin::CloudIpv4, &["1.2.3.7"][..], None),
+            (Origin::CloudIpv4, &["2001:4860::7", "1.2.3.7"], None),
             (Origin::CloudIpv4, &["2001:4860::7"], Some("no IPv4 address")),
             (Origin::Cloud, &["2001:4860::7"], None),
             (Origin::Cloud, &["10.0.0.7"], Some("private address 10.0.0.7")),
