@@ -15,8 +15,7 @@ mod word_diff;
 
 pub use difference::{Change, ChangeKind, Part, difference, render};
 pub use oddities::{Oddity, OddityKind, look_alike_key, oddities};
-pub(crate) use visible::is_hidden;
-pub use visible::visible;
+pub use visible::{is_hidden, visible};
 
 /// SHA-256 of a canonical tool definition, as 64 lower-case hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]

@@ -37,6 +37,7 @@ mod sign_in_limit;
 mod team_sign_ins;
 mod time;
 mod verification;
+mod visible_text;
 mod walk;
 
 use std::sync::Arc;

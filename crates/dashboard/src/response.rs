@@ -10,6 +10,7 @@ use http::{HeaderMap, StatusCode};
 use tokio::sync::mpsc;
 
 use crate::request::{CONSENT_COOKIE_NAME, COOKIE_NAME};
+use crate::visible_text::visible_text;
 
 /// No inline script, no inline style, nothing from elsewhere, and no page of ours in another page's frame.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
@@ -69,8 +70,9 @@ impl Response {
         }
     }
 
-    pub(crate) fn html(status: StatusCode, text: String) -> Response {
-        Response::new(status, "text/html; charset=utf-8", text)
+    /// A page. Nothing that a server or an agent wrote may hide in its text.
+    pub(crate) fn html(status: StatusCode, page: String) -> Response {
+        Response::new(status, "text/html; charset=utf-8", visible_text(page))
     }
 
     pub(crate) fn json(status: StatusCode, text: impl Into<Bytes>) -> Response {

@@ -466,6 +466,9 @@ async fn hostile_text_stays_text() {
     }
     let answer = text(&stage.get(&cookie, &format!("/grants/{}", crate::page::segment(attack))));
     assert!(!answer.contains("<script>alert") && !answer.contains("<img"), "{answer}");
+    // A direction character would show another text than the one that was sent.
+    let answer = text(&stage.get(&cookie, "/grants/a%E2%80%AEb"));
+    assert!(answer.contains("a⟨U+202E⟩b") && !answer.contains('\u{202e}'), "{answer}");
 }
 
 #[tokio::test]

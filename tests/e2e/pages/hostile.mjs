@@ -14,10 +14,14 @@ const SERVER = fileURLToPath(new URL('../servers/markup.mjs', import.meta.url));
 
 const IMAGE = '<img src=x onerror="window.isHit = true; alert(1)">';
 const SCRIPT = '</script></code><script>window.isHit = true; alert(2)</script>';
+/// Turns the text after it around.
+const REVERSED = '\u202e';
 
 async function checkUnhit(page, path) {
   assert.equal(await page.evaluate(() => window.isHit), undefined, `script ran on ${path}`);
   assert.equal(await page.locator('main img, main script').count(), 0, `markup on ${path}`);
+  const text = await page.locator('main').innerText();
+  assert.doesNotMatch(text, /[\u200b\u202a-\u202e\u2066-\u2069]/, `hidden characters on ${path}`);
 }
 
 async function newestEntry(page, path) {
@@ -29,10 +33,11 @@ export const tests = {
   async 'markup in arguments, tool and client names is shown as text'({ windows, agent }) {
     const page = await windows.open();
     await page.goto('/approvals');
-    const call = agent.call('send_money', { to: `${IMAGE} ${SCRIPT}`, amount: 54 }, { client: SCRIPT });
+    const call = agent.call('send_money', { to: `${IMAGE} ${SCRIPT}${REVERSED}`, amount: 54 }, { client: `${SCRIPT}${REVERSED}` });
     const hostile = card(page, 'window.isHit');
     await hostile.waitFor();
     assert.match(await hostile.innerText(), /<img src=x onerror=.*<\/script><\/code><script>/s);
+    assert.match(await hostile.locator('pre').first().innerText(), /⟨U\+202E⟩/, 'the owner sees that the text is turned around');
     await checkUnhit(page, '/approvals');
     await hostile.getByRole('link', { name: 'Details' }).click();
     await page.getByRole('heading', { name: 'What will be sent' }).waitFor();

@@ -25,7 +25,7 @@ pub(super) fn hidden(c: char) -> Option<Hidden> {
 }
 
 /// Whether a character is not visible.
-pub(crate) fn is_hidden(c: char) -> bool {
+pub fn is_hidden(c: char) -> bool {
     hidden(c).is_some()
 }
 

@@ -166,7 +166,7 @@ fn a_call_that_waits_reaches_every_channel_without_secrets_or_arguments() {
     let up = test.up(&[]);
     let url = format!("{}/demo", up.url());
     let call = std::thread::spawn(move || {
-        http::call(&url, &token, "send_money", &json!({ "to": "Ada-Secret", "amount": 50 }))
+        http::call(&url, &token, "send_money", &json!({ "to": "Ada-Secret\u{202e}", "amount": 50 }))
     });
     let id = wait_for_approval(&test);
     let link = format!("{}/approvals/{id}", up.url().trim_end_matches("/mcp"));
@@ -187,7 +187,8 @@ fn a_call_that_waits_reaches_every_channel_without_secrets_or_arguments() {
 
     let note = published.recv_timeout(WAIT_MAX).unwrap().json();
     assert_eq!((note["topic"].as_str(), note["click"].as_str()), (Some("my-topic"), Some(&*link)));
-    assert!(note["message"].as_str().unwrap().contains("Ada-Secret"), "with arguments: {note}");
+    let message = note["message"].as_str().unwrap();
+    assert!(message.contains("Ada-Secret⟨U+202E⟩"), "with arguments, all visible: {note}");
 
     let letter = letters.recv_timeout(WAIT_MAX).unwrap();
     assert!(letter.contains("RCPT TO:<owner@example.com>") && letter.contains(&link), "{letter}");

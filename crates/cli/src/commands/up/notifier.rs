@@ -21,7 +21,7 @@ use url::Url;
 use super::metric_notices;
 use crate::context::Stores;
 use crate::moment;
-use crate::output::visible;
+use crate::output::{visible, visible_lines};
 
 /// How often the outbox is checked for retries and for notices of other processes.
 const POLL_EVERY: Duration = Duration::from_secs(1);
@@ -172,7 +172,8 @@ fn arguments(key: &str, ledger: &Ledger, registry: &Registry) -> Option<String> 
     let approval = approvals.iter().find(|approval| approval.id == id)?;
     for _ in 0..PARAMS_WAIT_STEPS {
         if let Some(parked) = ParkedParams::of(approval, registry).ok().flatten() {
-            let text = pretty(&parked.arguments());
+            let lines: Vec<String> = visible_lines(&pretty(&parked.arguments())).collect();
+            let text = lines.join("\n");
             let mut cut: String = text.chars().take(ARGUMENTS_CHARS_MAX).collect();
             if cut.len() < text.len() {
                 cut.push_str("\n… (the page shows all of it)");
