@@ -70,7 +70,8 @@ function followLog() {
         const known = document.getElementById(row.id);
         const copy = document.importNode(row, true);
         if (!known) log.prepend(copy);
-        else if (!known.contains(document.activeElement)) known.replaceWith(copy);
+        // A row that is the same keeps its selected text, and its place among the keys.
+        else if (known.innerHTML !== copy.innerHTML && !known.contains(document.activeElement)) known.replaceWith(copy);
       }
       while (log.children.length > LOG_ROWS_MAX) log.lastElementChild.remove();
     };
@@ -120,21 +121,22 @@ function showPermission() {
 ask?.querySelector('button').addEventListener('click', () => Notification.requestPermission().then(showPermission));
 showPermission();
 
-// j and k move through rows, Enter opens the first link of a row. Keys do nothing while typing.
-const rows = [...document.querySelectorAll('table.keys tbody tr')];
-let at = -1;
-function select(next) {
-  if (!rows[next]) return;
+// j and k move through rows, Enter opens the first link of a row. Keys do nothing while typing. Rows come and go while
+// the log is followed, so they are looked up at each key.
+function move(step) {
+  const rows = [...document.querySelectorAll('table.keys tbody tr')];
+  const at = rows.findIndex((row) => row.hasAttribute('aria-selected'));
+  const next = rows[at + step];
+  if (!next) return;
   rows[at]?.removeAttribute('aria-selected');
-  at = next;
-  rows[at].setAttribute('aria-selected', 'true');
-  rows[at].querySelector('a')?.focus();
+  next.setAttribute('aria-selected', 'true');
+  next.querySelector('a')?.focus();
 }
 document.addEventListener('keydown', (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
   if (event.target.closest('input, textarea, select')) return;
-  if (event.key === 'j') select(at + 1);
-  else if (event.key === 'k') select(at - 1);
+  if (event.key === 'j') move(1);
+  else if (event.key === 'k') move(-1);
   else if (event.key === 'a') document.querySelector('[data-key="a"]')?.focus();
   else if (event.key === 'd') { document.querySelector('[data-key-focus="d"]')?.focus(); event.preventDefault(); }
 });

@@ -11,6 +11,11 @@ export const tests = {
     await agent.call('delete_note', { id: 1 });
     await page.locator('tbody tr').nth(before).waitFor();
     assert.ok(await page.evaluate(() => window.isSamePage === true), 'the page was loaded again');
+    await page.keyboard.press('j');
+    const newest = page.locator('tbody tr').first();
+    assert.equal(await newest.getAttribute('aria-selected'), 'true', 'keys begin at the row that came last');
+    await page.keyboard.press('j');
+    assert.equal(await newest.getAttribute('aria-selected'), null, 'and go on from there');
 
     await page.locator('tbody a').first().click();
     await page.getByRole('heading', { name: 'Rules walked' }).waitFor();
