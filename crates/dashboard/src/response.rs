@@ -88,6 +88,17 @@ impl Response {
         response
     }
 
+    /// A program that sent a form is led to the JSON twin of the page that a browser would get.
+    pub(crate) fn into_twin(mut self) -> Response {
+        let location = self.headers.get(LOCATION).and_then(|location| location.to_str().ok());
+        if let Some(twin) =
+            location.and_then(twin).and_then(|twin| HeaderValue::from_str(&twin).ok())
+        {
+            self.headers.insert(LOCATION, twin);
+        }
+        self
+    }
+
     pub(crate) fn events(stream: mpsc::Receiver<Bytes>) -> Response {
         let mut response = Response::new(StatusCode::OK, "text/event-stream", "");
         response.body = Body::Stream(stream);
@@ -170,5 +181,36 @@ impl Response {
         // A client may have opened the page in a window that it waits for.
         self.headers.remove("cross-origin-opener-policy");
         self
+    }
+}
+
+/// The address of the JSON twin of a page of the dashboard. Sign-in has none.
+fn twin(address: &str) -> Option<String> {
+    let is_own = address.starts_with('/') && !address.starts_with("//");
+    if !is_own || crate::pages::sign_in::is_path(address) {
+        return None;
+    }
+    let (path, rest) = address.split_at(address.find(['?', '#']).unwrap_or(address.len()));
+    Some(format!("{}.json{rest}", if path == "/" { "/index" } else { path }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::twin;
+
+    #[test]
+    fn every_page_but_sign_in_has_a_twin_at_its_address() {
+        let table = [
+            ("/", Some("/index.json")),
+            ("/people", Some("/people.json")),
+            ("/audit?grant=a#top", Some("/audit.json?grant=a#top")),
+            ("/tour#change", Some("/tour.json#change")),
+            ("/sign-in", None),
+            ("https://id.example/authorize", None),
+            ("//id.example/", None),
+        ];
+        for (address, expected) in table {
+            assert_eq!(twin(address).as_deref(), expected, "{address}");
+        }
     }
 }

@@ -258,7 +258,8 @@ impl Router {
         let host = request.headers().get(HOST).and_then(|host| host.to_str().ok());
         let host = host.unwrap_or_default().to_owned();
         let visit = Visit { person, cookie, format, path, host, names, query, form };
-        (route.run)(app, &visit)
+        let response = (route.run)(app, &visit)?;
+        Ok(if format == Format::Json { response.into_twin() } else { response })
     }
 
     fn find(&self, method: &Method, path: &str) -> Result<(&'static Route, Names), Problem> {
