@@ -91,6 +91,11 @@ const FORMS: &[(&str, &[FormField])] = &[
             ("text", true, "The policy, JSON or YAML"),
             ("base", false, "The text that the other fields were made from"),
             ("base_version", false, "The version that they were made from"),
+            (
+                "seen_version",
+                false,
+                "The newest version when the form was shown; save only if it still is",
+            ),
             ("server", false, "The server whose names are shown"),
             (
                 "do",

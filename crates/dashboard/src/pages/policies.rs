@@ -171,12 +171,36 @@ pub(crate) fn edit(app: &App, visit: &Visit) -> Result<Response, Problem> {
         }
     }
     if pressed == "save" && error.is_none() {
+        error = saved_meanwhile(app, visit, &effective, name)?;
+    }
+    if pressed == "save" && error.is_none() {
         let again = |problem: Problem| show_draft(app, visit, &effective, draft.clone(), problem);
         return store_text(app, visit, name, &draft, again);
     }
     let status = if error.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
     let shown = PolicyView { name, draft, error, open, touched, ..PolicyView::default() };
     render(visit.format, status, &PolicyPage::make(app, visit, &effective, shown)?)
+}
+
+/// Says who saved a version since the form was shown, so that nobody replaces a version without having seen it. The page
+/// that says it names the new version, and saving again replaces that one.
+fn saved_meanwhile(
+    app: &App,
+    visit: &Visit,
+    effective: &store::effective::Effective,
+    name: &str,
+) -> Result<Option<String>, Problem> {
+    let Some(seen) = visit.field("seen_version") else { return Ok(None) };
+    let version = effective.policies.get(name).map_or(0, |current| current.version);
+    if version == 0 || seen == version.to_string() {
+        return Ok(None);
+    }
+    let versions = app.registry.policy_versions(name)?;
+    let by = versions.iter().find(|one| one.version == version).map(|one| one.created_by.as_str());
+    Ok(Some(format!(
+        "Not saved: {} saved version {version} while you edited. What would change is now compared with that version; save again to replace it.",
+        by.unwrap_or_default()
+    )))
 }
 
 /// The text that the form was made from: a stored version by its number, a draft as it was.

@@ -166,3 +166,33 @@ async fn refused_forms_keep_what_was_typed_and_say_why() {
         assert!(page.contains("aria-label=\"Main\""), "it is the page itself");
     }
 }
+
+#[tokio::test]
+async fn a_version_that_was_saved_meanwhile_is_not_replaced_unseen() {
+    let stage = Stage::new();
+    let cookie = stage.sign_in(Role::Admin);
+    let text_of = |version: u64| stage.registry.policy_version("p", version).map(|p| p.source);
+    let form = |text: &str, seen: &str| {
+        let text = crate::page::segment(text);
+        format!("do=save&text={text}&base={text}&seen_version={seen}")
+    };
+    let [first, mine, theirs] =
+        ["deny", "allow", "deny"].map(|default| json!({ "version": "1", "default": default }));
+    let theirs = theirs.to_string().replace('{', "{ ");
+    let saved = stage.post(&cookie, "/policies/p", &form(&first.to_string(), "0"));
+    assert_eq!(saved.status, StatusCode::SEE_OTHER, "{}", text(&saved));
+    assert_eq!(
+        stage.post(&cookie, "/policies/p", &form(&theirs, "1")).status,
+        StatusCode::SEE_OTHER
+    );
+
+    let mine = mine.to_string();
+    let refused = stage.post(&cookie, "/policies/p", &form(&mine, "1"));
+    assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY);
+    let page = text(&refused);
+    assert!(page.contains("saved version 2 while you edited"), "{page}");
+    assert!(page.contains(r#"name="seen_version" value="2""#), "{page}");
+    assert!(text_of(3).is_err(), "nothing was saved");
+    assert_eq!(stage.post(&cookie, "/policies/p", &form(&mine, "2")).status, StatusCode::SEE_OTHER);
+    assert_eq!(text_of(3).unwrap(), mine);
+}
