@@ -35,6 +35,7 @@ use crate::{
 
 mod arguments;
 mod authorization;
+mod overview;
 mod servers;
 mod sign_in;
 

@@ -23,6 +23,8 @@ const HOURS: i64 = 24;
 const US_PER_HOUR: i64 = 3_600 * 1_000_000;
 /// Entries that are read for the charts; more would make the page slow.
 const ENTRIES_MAX: usize = 20_000;
+/// The method of a request that never became a message, such as one of a browser that was signed out.
+const NO_MESSAGE: &str = "(http)";
 const TOP_TOOLS_MAX: usize = 8;
 
 #[derive(Serialize)]
@@ -42,6 +44,9 @@ struct ToolView {
     tool: String,
     calls: u64,
     refused: u64,
+    /// Its calls in the log.
+    #[serde(skip)]
+    path: String,
 }
 
 /// Something that the owner should look at, and where.
@@ -60,6 +65,8 @@ struct OverviewPage {
     waiting: usize,
     calls: u64,
     refused: u64,
+    /// Requests without a session, a valid token or a message. They are not calls.
+    rejected: u64,
     hours: Vec<Bar>,
     /// The day had more entries than are read for this page.
     is_cut: bool,
@@ -125,6 +132,7 @@ pub(crate) fn show(app: &App, visit: &Visit) -> Result<Response, Problem> {
         waiting: app.watched().pending_count(),
         calls: day.hours.iter().map(|bar| bar.allowed + bar.refused).sum(),
         refused: day.hours.iter().map(|bar| bar.refused).sum(),
+        rejected: day.rejected,
         hours: day.hours,
         is_cut: day.is_cut,
         top_tools: day.top_tools,
@@ -185,6 +193,7 @@ struct Day {
     limits: LimitsUsed,
     hours: Vec<Bar>,
     top_tools: Vec<ToolView>,
+    rejected: u64,
     is_cut: bool,
 }
 
@@ -195,12 +204,16 @@ fn day(app: &App, now_us: i64) -> Result<Day, Problem> {
     let mut tools: BTreeMap<(String, String), (u64, u64)> = BTreeMap::new();
     let filter =
         Filter { since_us: Some(start_us), only: Some(EntryKind::Call), ..Filter::default() };
-    let mut read = 0;
+    let (mut read, mut rejected) = (0, 0);
     for entry in app.audit()?.newest_first(&filter)? {
         let entry = entry?;
         read += 1;
         if read > ENTRIES_MAX {
             break;
+        }
+        if entry.method == NO_MESSAGE {
+            rejected += entry.count.unwrap_or(1);
+            continue;
         }
         let is_refused =
             matches!(entry.decision.as_str(), "denied" | "limited" | "refused" | "unauthenticated");
@@ -222,11 +235,14 @@ fn day(app: &App, now_us: i64) -> Result<Day, Problem> {
     }
     let mut top_tools: Vec<ToolView> = tools
         .into_iter()
-        .map(|((server, tool), (calls, refused))| ToolView { server, tool, calls, refused })
+        .map(|((server, tool), (calls, refused))| {
+            let path = format!("/audit?server={}&tool={}", segment(&server), segment(&tool));
+            ToolView { server, tool, calls, refused, path }
+        })
         .collect();
     top_tools.sort_by_key(|tool| std::cmp::Reverse(tool.calls));
     top_tools.truncate(TOP_TOOLS_MAX);
-    Ok(Day { limits, hours, top_tools, is_cut: read > ENTRIES_MAX })
+    Ok(Day { limits, hours, top_tools, rejected, is_cut: read > ENTRIES_MAX })
 }
 
 /// A bar for each of the last 24 hours, labelled with the local time at which it begins.
