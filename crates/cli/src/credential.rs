@@ -20,6 +20,24 @@ enum SecretSource {
     Prompt,
 }
 
+impl SecretSource {
+    /// `ways` says how the value of `name` can be given.
+    fn parse(name: &str, value: &str, ways: &str) -> Result<SecretSource> {
+        match (value.strip_prefix('@'), value.strip_prefix("env:")) {
+            (Some(file), _) if !file.is_empty() => Ok(SecretSource::File(file.into())),
+            (_, Some(variable)) if !variable.is_empty() => {
+                Ok(SecretSource::Variable(variable.to_owned()))
+            }
+            _ if value == "prompt" => Ok(SecretSource::Prompt),
+            _ => bail!(
+                "the value of `{name}` is on the command line, where every user of this machine can read it\n\
+                 hint: {ways}\n\
+                 hint: the value is in your shell's history now; change it where it was issued"
+            ),
+        }
+    }
+}
+
 impl SecretArg {
     /// `NAME`, `NAME=@FILE` or `NAME=env:VARIABLE`. Anything else after `=` is taken for the secret
     /// itself: it is refused and not repeated in the error.
@@ -27,19 +45,19 @@ impl SecretArg {
         let Some((name, value)) = text.split_once('=') else {
             return Ok(SecretArg { name: text.to_owned(), source: SecretSource::Prompt });
         };
-        let source = match (value.strip_prefix('@'), value.strip_prefix("env:")) {
-            (Some(file), _) if !file.is_empty() => SecretSource::File(file.into()),
-            (_, Some(variable)) if !variable.is_empty() => {
-                SecretSource::Variable(variable.to_owned())
-            }
-            _ if value == "prompt" => SecretSource::Prompt,
-            _ => bail!(
-                "the value of `{name}` is on the command line, where every user of this machine can read it\n\
-                 hint: `--{option} {name}=@FILE`, `--{option} {name}=env:VARIABLE`, or `--{option} {name}` for a prompt\n\
-                 hint: the value is in your shell's history now; change it where it was issued"
-            ),
-        };
-        Ok(SecretArg { name: name.to_owned(), source })
+        let ways = format!(
+            "`--{option} {name}=@FILE`, `--{option} {name}=env:VARIABLE`, or `--{option} {name}` for a prompt"
+        );
+        Ok(SecretArg { name: name.to_owned(), source: SecretSource::parse(name, value, &ways)? })
+    }
+
+    /// The secret of an option that holds one: `@FILE`, `env:VARIABLE` or `prompt`.
+    pub(crate) fn of_option(option: &str, value: &str) -> Result<SecretArg> {
+        let ways = format!(
+            "`--{option} @FILE`, `--{option} env:VARIABLE`, or `--{option} prompt` for a prompt"
+        );
+        let source = SecretSource::parse(option, value, &ways)?;
+        Ok(SecretArg { name: option.to_owned(), source })
     }
 
     pub(crate) fn fetch(&self) -> Result<Secret> {

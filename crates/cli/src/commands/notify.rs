@@ -189,7 +189,7 @@ fn value(option: &str, source: &str) -> Result<String> {
     if source.strip_prefix(ENV_PREFIX).is_some_and(|name| !name.is_empty()) {
         return Ok(source.to_owned());
     }
-    let secret = SecretArg::parse(option, &format!("{option}={source}"))?.fetch()?;
+    let secret = SecretArg::of_option(option, source)?.fetch()?;
     Ok(secret.expose().clone())
 }
 

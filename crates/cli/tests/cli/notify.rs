@@ -263,6 +263,7 @@ fn a_test_message_says_whether_it_was_sent() {
         ["notify", "add", "slack", "x", "--url", "https://hooks.slack.com/services/T0/B0/x"];
     let said = test.run(&inline).all_output();
     assert!(said.contains("command line") && !said.contains("T0/B0"), "{said}");
+    assert!(said.contains("`--url @FILE`, `--url env:VARIABLE`"), "{said}");
     test.succeed(&["notify", "remove", "hook"]);
     assert!(test.succeed(&["notify", "list"]).all_output().contains("no channels yet"));
 }
