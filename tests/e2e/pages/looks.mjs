@@ -1,4 +1,5 @@
-// Every page in both color schemes, wide and narrow: accessible, and no wider than the window.
+// Every page in both color schemes, wide and narrow, with everything on it unfolded: accessible, and no wider than the
+// window.
 import assert from 'node:assert/strict';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -8,6 +9,8 @@ import { AxeBuilder } from '@axe-core/playwright';
 import { card } from './approvals.mjs';
 
 const WIDTHS = [1280, 390];
+/// The narrowest phones; there pages only have to fit.
+const NARROWEST = 320;
 const SCHEMES = ['light', 'dark'];
 const SHOTS = process.env.TOLLGATE_SCREENSHOTS;
 
@@ -24,20 +27,36 @@ async function faultsOf(page, colorScheme) {
 }
 
 async function shoot(page, name) {
-  if (!SHOTS) return;
   await mkdir(SHOTS, { recursive: true });
   await page.screenshot({ path: join(SHOTS, `${name}.png`), fullPage: true });
 }
 
-/// Looks at the page that is open, in both color schemes.
-async function look(page, name, faults) {
-  const width = page.viewportSize().width;
+async function checkWidth(page, name, faults) {
+  const { width } = page.viewportSize();
   const wide = await page.evaluate(() => document.scrollingElement.scrollWidth);
   if (wide > width) faults.push(`${name} at ${width}: ${wide} pixels wide`);
+}
+
+/// Looks at the page that is open, in both color schemes.
+async function look(page, name, faults) {
+  const { width, height } = page.viewportSize();
+  await checkWidth(page, name, faults);
+  if (SHOTS) {
+    for (const colorScheme of SCHEMES) {
+      await page.emulateMedia({ colorScheme });
+      await shoot(page, `${name}-${width}-${colorScheme}`);
+    }
+  }
+  await page.evaluate(() => { for (const one of document.querySelectorAll('details')) one.open = true; });
+  await checkWidth(page, `${name}, unfolded`, faults);
+  if (width < WIDTHS[0]) {
+    await page.setViewportSize({ width: NARROWEST, height });
+    await checkWidth(page, `${name}, unfolded`, faults);
+    await page.setViewportSize({ width, height });
+  }
   for (const colorScheme of SCHEMES) {
     await page.emulateMedia({ colorScheme });
     for (const fault of await faultsOf(page, colorScheme)) faults.push(`${name} at ${width}, ${colorScheme}: ${fault}`);
-    await shoot(page, `${name}-${width}-${colorScheme}`);
   }
 }
 

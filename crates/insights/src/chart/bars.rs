@@ -15,6 +15,8 @@ pub struct Part {
     pub series: Series,
 }
 
+/// Labels below many columns at most, so that those of hours do not touch on a phone.
+const LABELS_MAX: usize = 4;
 /// The share of its day that a bar fills.
 const FILL: f64 = 0.72;
 
@@ -144,7 +146,7 @@ pub fn columns(title: &str, values: &[(String, f64)]) -> Option<Chart> {
             step * FILL,
         );
         Plot::close_mark(&mut svg, (x, step), &text);
-        if all <= 7 || at % all.div_ceil(6) == 0 {
+        if all <= 7 || at % all.div_ceil(LABELS_MAX) == 0 {
             let _ = write!(
                 svg,
                 r#"<text class="label" x="{x:.2}%" y="{}" text-anchor="middle">{}</text>"#,
