@@ -19,6 +19,7 @@ mod apps;
 mod audit;
 #[path = "gate/capture.rs"]
 mod capture;
+#[cfg(unix)]
 #[path = "gate/children.rs"]
 mod children;
 #[path = "gate/connections.rs"]
@@ -75,6 +76,7 @@ mod task_owners;
 mod test_gate;
 #[path = "gate/tokens.rs"]
 mod tokens;
+#[cfg(unix)]
 #[path = "gate/unread_responses.rs"]
 mod unread_responses;
 #[path = "gate/via_client.rs"]

@@ -1,5 +1,6 @@
 //! Several gates on one Postgres: the real binary, a real server, a recorder behind it that counts
 //! what passes, and replicas that are killed, paused and cut off.
+#![cfg(unix)]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -28,7 +28,7 @@ fn keep(method: Method, program: &OsString, args: &[OsString]) -> ExitCode {
     };
     runtime.block_on(async {
         let guard_program = GuardProgram {
-            program: "/proc/self/exe".into(),
+            program: platform::programs::own().unwrap_or_default(),
             args: vec!["__child".into()],
             method,
             files_max: None,

@@ -1,4 +1,5 @@
 //! Nothing that a child started outlives the gate, however the gate ends.
+#![cfg(unix)]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -450,6 +450,7 @@ async fn an_unwritten_request_that_times_out_was_never_sent() {
     assert!(matches!(error, UpstreamError::TimedOut { stage: Stage::Queue, .. }), "{error}");
 }
 
+#[cfg(unix)]
 #[tokio::test]
 async fn an_unwritten_request_at_a_crash_was_never_sent() {
     let link = python(|_| {});

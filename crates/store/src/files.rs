@@ -98,6 +98,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
+    #[cfg(unix)]
     #[test]
     fn only_regular_files_are_read_and_nothing_is_waited_for() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
 //! The home folder keeps others out, mends what it may, and refuses what it must not touch.
+#![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::fs::{self, Permissions};

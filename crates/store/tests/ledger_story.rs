@@ -19,10 +19,12 @@ mod crash;
 mod history;
 #[path = "ledger/limits.rs"]
 mod limits;
+#[cfg(unix)]
 #[path = "support/postgres.rs"]
 mod postgres;
 #[path = "ledger/power.rs"]
 mod power;
+#[cfg(unix)]
 #[path = "ledger/replicas.rs"]
 mod replicas;
 #[path = "ledger/support.rs"]

@@ -11,6 +11,7 @@
 
 #[path = "records/export.rs"]
 mod export;
+#[cfg(unix)]
 #[path = "records/export_path.rs"]
 mod export_path;
 #[path = "records/files.rs"]

@@ -8,7 +8,6 @@ mod fixture;
 mod interrupted_create;
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
 use fixture::{DENY_ALL, Fixture, NOW_US, bytes_of, open};
@@ -28,7 +27,7 @@ fn the_database_and_its_log_are_private() {
     let fixture = Fixture::new();
     fixture.add_builtin("demo");
     for (path, _) in bytes_of(fixture.home.path()) {
-        let mode = fs::metadata(&path).unwrap().mode() & 0o777;
+        let mode = platform::private::bits(&fs::metadata(&path).unwrap());
         assert_eq!(mode, 0o600, "{}", path.display());
     }
 }
@@ -132,7 +131,7 @@ fn an_older_database_is_copied_and_upgraded_with_all_it_holds() {
 
     let copies: Vec<_> = fs::read_dir(home.backups()).unwrap().map(|e| e.unwrap().path()).collect();
     let [copy] = copies.as_slice() else { unreachable!("{copies:?}") };
-    assert_eq!(fs::metadata(copy).unwrap().mode() & 0o777, 0o600);
+    assert_eq!(platform::private::bits(&fs::metadata(copy).unwrap()), 0o600);
     let copy = Connection::open(copy).unwrap();
     let version: i64 = copy.query_row("PRAGMA user_version", [], |r| r.get(0)).unwrap();
     let labels: String = copy.query_row("SELECT label FROM grants", [], |r| r.get(0)).unwrap();

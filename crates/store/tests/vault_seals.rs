@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
 use store::home::Home;
@@ -74,7 +73,7 @@ fn the_key_file_is_private_made_once_and_read_back() {
     let first = Vault::open_home(&home, &Random::System, run_no_program).unwrap();
     let second = Vault::open_home(&home, &Random::System, run_no_program).unwrap();
     assert_eq!(first.derive(Purpose::KeyCheck), second.derive(Purpose::KeyCheck));
-    assert_eq!(fs::metadata(home.vault_key()).unwrap().mode() & 0o777, 0o600);
+    assert_eq!(platform::private::bits(&fs::metadata(home.vault_key()).unwrap()), 0o600);
     let left: Vec<_> = fs::read_dir(home.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(left.len(), 4, "no draft is left behind: {left:?}");
     let text = fs::read_to_string(home.vault_key()).unwrap();

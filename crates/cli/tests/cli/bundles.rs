@@ -2,7 +2,6 @@
 //! else is refused and leaves nothing behind.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 use serde_json::json;
@@ -44,7 +43,7 @@ fn a_bundle_is_unpacked_run_with_its_settings_and_removed() {
         assert!(!bytes.windows(secret.len()).any(|part| part == secret), "{}", path.display());
     }
     let folder = test.home().join("bundles/my-bundle");
-    let mode = |path: &str| fs::metadata(folder.join(path)).unwrap().permissions().mode() & 0o777;
+    let mode = |path: &str| platform::private::bits(&fs::metadata(folder.join(path)).unwrap());
     assert_eq!((mode(""), mode("server"), mode("server/main.py")), (0o700, 0o700, 0o600));
     assert!(test.run(&all).stderr.contains("exists already"));
     test.succeed(&["server", "remove", "my-bundle"]);
@@ -59,8 +58,7 @@ fn a_client_is_served_by_a_binary_bundle() {
         let added = test.succeed(&["server", "add", &path, "--yes"]);
         assert!(added.stdout.contains(", 1 tool"), "{}", added.all_output());
         let folder = test.home().join("bundles").join(kind);
-        let mode =
-            |path: &str| fs::metadata(folder.join(path)).unwrap().permissions().mode() & 0o777;
+        let mode = |path: &str| platform::private::bits(&fs::metadata(folder.join(path)).unwrap());
         assert_eq!(
             (mode("bin/server"), mode("bin/other")),
             (0o700, 0o600),
@@ -127,6 +125,7 @@ fn hostile_and_broken_bundles_are_refused_and_leave_nothing() {
     }
 }
 
+#[cfg(unix)]
 #[test]
 fn the_skill_is_installed_as_files_and_undone() {
     let test = CliTest::new();

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -249,14 +248,14 @@ impl Up {
     }
 
     /// Crashes it with core files allowed; returns whether it left one.
+    #[cfg(unix)]
     pub(crate) fn leaves_a_core(mut self) -> bool {
         leaves_a_core(&mut self.child)
     }
 
     /// Stops it like a service manager; returns its output and exit code.
     pub(crate) fn stop(mut self) -> CommandOutput {
-        let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        ask_to_stop(&mut self.child);
         let begin = Instant::now();
         let status = loop {
             if let Some(status) = self.child.try_wait().unwrap() {
@@ -279,8 +278,29 @@ impl Drop for Up {
     }
 }
 
+/// As a service manager does.
+#[cfg(unix)]
+pub(crate) fn ask_to_stop(child: &mut Child) {
+    let pid = rustix::process::Pid::from_child(child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+}
+
+/// Windows has no signal that asks one process.
+#[cfg(windows)]
+pub(crate) fn ask_to_stop(child: &mut Child) {
+    child.kill().unwrap();
+}
+
+/// Sets the permission bits of a file or folder; on Windows, whether it is read-only.
+pub(crate) fn set_bits(path: &Path, bits: u32) {
+    platform::private::set_bits(&fs::File::open(path).unwrap(), bits).unwrap();
+}
+
 /// Crashes a process with core files allowed; returns whether it left one.
+#[cfg(unix)]
 pub(crate) fn leaves_a_core(child: &mut Child) -> bool {
+    use std::os::unix::process::ExitStatusExt as _;
+
     use rustix::process::{Pid, Signal, kill_process};
     let pid = Pid::from_child(child);
     #[cfg(target_os = "linux")]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::cli_test::{CliTest, files_below};
+use crate::cli_test::{CliTest, files_below, set_bits};
 use crate::servers::{SHELL_SERVER, TOOLS};
 
 /// The files of ten clients and more: comments, CRLF, tabs, trailing commas, a byte order mark, no final line
@@ -198,8 +198,7 @@ fn secrets_are_removed_from_the_files_and_stored_sealed() {
         assert!(!holds(&bytes, b"SECRET"), "{}", path.display());
     }
     for (path, _) in desk.files() {
-        use std::os::unix::fs::PermissionsExt as _;
-        let mode = fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+        let mode = platform::private::bits(&fs::metadata(&path).unwrap());
         let is_copy = path.display().to_string().contains(".before-tollgate");
         assert!(!is_copy || mode == 0o600, "{}: {mode:o}", path.display());
     }
@@ -303,20 +302,18 @@ fn an_entry_of_another_grant_stays_at_undo() {
 }
 
 fn mode(path: &Path) -> u32 {
-    use std::os::unix::fs::PermissionsExt as _;
-    fs::metadata(path).unwrap().permissions().mode() & 0o777
+    platform::private::bits(&fs::metadata(path).unwrap())
 }
 
 #[test]
 fn a_file_that_gets_a_token_becomes_private_and_its_copy_is_named() {
-    use std::os::unix::fs::PermissionsExt as _;
     let desk = UserFiles::new();
     desk.succeed(&["server", "add", "demo", "--builtin", "demo"]);
     let path = desk.test.path(".cursor/mcp.json");
     let (kiro, shared) =
         (desk.test.path(".kiro/settings/mcp.json"), desk.test.path("project/.mcp.json"));
     for file in [&path, &kiro, &shared] {
-        fs::set_permissions(file, fs::Permissions::from_mode(0o644)).unwrap();
+        set_bits(file, 0o644);
     }
     let printed = desk.succeed(&["clients", "install", "cursor", "--server", "demo"]);
     assert_eq!(mode(&path), 0o600, "the file holds a token");
@@ -421,6 +418,7 @@ fn an_imported_server_answers_through_the_gate_under_the_recommended_policy() {
     assert!(names.contains(&"read"), "{stack}");
 }
 
+#[cfg(unix)]
 #[test]
 fn a_linked_file_stays_a_link() {
     let test = CliTest::new();

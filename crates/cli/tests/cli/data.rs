@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::Read as _;
-use std::os::unix::fs::MetadataExt as _;
 use std::process::{Command, Stdio};
 
 use serde_json::json;
@@ -57,7 +56,7 @@ fn an_export_prints_one_line_and_writes_a_private_file() {
         printed.stdout,
         format!("cycles: 3 records, {} bytes in `~/deep/cycles.csv`\n", text.len())
     );
-    assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+    assert_eq!(platform::private::bits(&fs::metadata(&path).unwrap()), 0o600);
     let lines: Vec<&str> = text.split("\r\n").collect();
     assert!(lines[0].starts_with("avg_hr_bpm,calories,end,"), "{text}");
     assert!(lines[1].starts_with("68,1900,"), "shaped from the raw record: {text}");
@@ -254,7 +253,7 @@ fn a_folder_that_is_not_a_home_is_not_purged() {
     let folder = test.home();
     fs::create_dir_all(folder.join("logs")).unwrap();
     fs::write(folder.join("logs/mine.txt"), "the owner's own").unwrap();
-    let before = fs::metadata(&folder).unwrap().mode();
+    let before = platform::private::bits(&fs::metadata(&folder).unwrap());
     let printed = test.run(&["purge", "--yes"]);
     assert_eq!(printed.code, 2);
     assert!(
@@ -263,7 +262,11 @@ fn a_folder_that_is_not_a_home_is_not_purged() {
         printed.stderr
     );
     assert!(folder.join("logs/mine.txt").exists());
-    assert_eq!(fs::metadata(&folder).unwrap().mode(), before, "it was not even opened");
+    assert_eq!(
+        platform::private::bits(&fs::metadata(&folder).unwrap()),
+        before,
+        "it was not even opened"
+    );
 }
 
 #[test]
@@ -286,7 +289,7 @@ fn a_report_is_one_private_page_without_script_or_network() {
     for outside in ["<script", "http://", "https://", "src=", "href=", "@import", "url("] {
         assert!(!page.contains(outside), "{outside}");
     }
-    assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+    assert_eq!(platform::private::bits(&fs::metadata(&path).unwrap()), 0o600);
     let again = test.run(&["report", "--html", &path_text]);
     assert_ne!(again.code, 0);
     assert!(again.stderr.contains("--overwrite"), "{}", again.stderr);

@@ -2,19 +2,18 @@
 
 use std::fs;
 use std::net::TcpListener;
-use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 use insta::assert_snapshot;
 
-use crate::cli_test::CliTest;
+use crate::cli_test::{CliTest, set_bits};
 use crate::servers::{SHELL_SERVER, TOOLS};
 
 /// A free port, so that other programs do not matter.
 fn with_port(test: &CliTest) -> u16 {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     fs::create_dir_all(test.home()).unwrap();
-    fs::set_permissions(test.home(), fs::Permissions::from_mode(0o700)).unwrap();
+    set_bits(&test.home(), 0o700);
     // Few connections, so that the limit on open files does not matter either.
     let text = format!("listen = \"127.0.0.1:{port}\"\n[limits]\nconnections_max = 10\n");
     fs::write(test.home().join("tollgate.toml"), text).unwrap();
@@ -68,10 +67,10 @@ fn wrong_modes_are_reported_and_not_changed() {
     with_port(&test);
     test.succeed(&["server", "add", "demo", "--builtin", "demo"]);
     let (home, key) = (test.home(), test.home().join("vault.key"));
-    fs::set_permissions(&home, fs::Permissions::from_mode(0o755)).unwrap();
-    fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
+    set_bits(&home, 0o755);
+    set_bits(&key, 0o644);
     assert_snapshot!(test.transcript(&["doctor"]));
-    assert_eq!(fs::metadata(&key).unwrap().permissions().mode() & 0o777, 0o644);
+    assert_eq!(platform::private::bits(&fs::metadata(&key).unwrap()), 0o644);
     // The suggested command fixes it.
     for finding in test.run(&["doctor", "--json"]).json().as_array().unwrap() {
         if let Some(mend) = finding["mend"].as_str() {
@@ -136,7 +135,7 @@ fn a_damaged_database_a_lost_key_and_an_edited_log_are_found() {
     let (code, words) = about("key");
     assert!(code == 1 && words.contains("is missing"), "{words}");
     fs::write(test.home().join("vault.key"), key).unwrap();
-    fs::set_permissions(test.home().join("vault.key"), fs::Permissions::from_mode(0o600)).unwrap();
+    set_bits(&test.home().join("vault.key"), 0o600);
 
     for file in ["gate.db-wal", "gate.db-shm"] {
         let _ = fs::remove_file(test.home().join(file));
@@ -245,7 +244,7 @@ fn a_key_readable_by_others_is_reported_with_its_fix() {
         (0o660, true),
         (0o604, true),
     ] {
-        fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+        set_bits(&file, mode);
         let mend = || {
             let findings = test.run(&["doctor", "--json"]).json();
             let found = findings.as_array().unwrap().iter();
@@ -282,7 +281,7 @@ fn a_damaged_database_is_restored_from_the_newest_copy() {
     let found = wrong(&test, &[]);
     assert!(matches!(&found[..], [(_, mend)] if mend.contains("no copy in")), "{found:?}");
     fs::write(&copy, whole).unwrap();
-    fs::set_permissions(&copy, fs::Permissions::from_mode(0o600)).unwrap();
+    set_bits(&copy, 0o600);
     let found = wrong(&test, &[]);
     let command = format!("`cp {} {}`", copy.display(), gate.display());
     assert!(found[0].1.contains(&command), "{found:?}");
@@ -305,7 +304,7 @@ fn a_missing_database_is_reported_and_not_recreated() {
     // The write-ahead log of a killed process belongs to the removed file.
     let left = test.home().join("gate.db-wal");
     fs::write(&left, "left behind").unwrap();
-    fs::set_permissions(&left, fs::Permissions::from_mode(0o600)).unwrap();
+    set_bits(&left, 0o600);
     let mend = wrong(&test, &[]).remove(0).1;
     let command = mend.split('`').nth(1).unwrap();
     assert!(std::process::Command::new("sh").args(["-c", command]).status().unwrap().success());
@@ -355,7 +354,7 @@ fn duplicate_definitions_are_reported_and_the_command_removes_one() {
 #[test]
 fn files_that_a_gate_cannot_write_are_reported() {
     // File modes do not stop root.
-    if rustix::process::geteuid().is_root() {
+    if platform::private::is_administrator() {
         return;
     }
     let test = CliTest::new();
@@ -363,7 +362,7 @@ fn files_that_a_gate_cannot_write_are_reported() {
     test.succeed(&["server", "add", "demo", "--builtin", "demo"]);
     for (path, mode) in [(test.home().join("gate.db"), 0o400), (test.home().join("audit"), 0o500)] {
         let right = fs::metadata(&path).unwrap().permissions();
-        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        set_bits(&path, mode);
         let found = wrong(&test, &[]);
         assert!(found[0].1.starts_with("`chmod u+rw"), "{found:?}");
         fs::set_permissions(&path, right).unwrap();
@@ -417,14 +416,15 @@ fn an_emptied_database_and_files_of_the_wrong_kind_are_reported() {
 }
 
 /// Runs the suggested commands of each finding as they are printed.
+#[cfg(unix)]
 #[test]
 fn every_suggested_command_fixes_its_finding() {
     type Home<'a> = &'a std::path::Path;
     let readable = |home: Home| {
-        fs::set_permissions(home.join("vault.key"), fs::Permissions::from_mode(0o644)).unwrap();
+        set_bits(&home.join("vault.key"), 0o644);
     };
     let open = |home: Home| {
-        fs::set_permissions(home.join("audit"), fs::Permissions::from_mode(0o755)).unwrap();
+        set_bits(&home.join("audit"), 0o755);
     };
     let link = |home: Home| {
         let (at, elsewhere) = (home.join("vault.key"), home.join("../the key"));

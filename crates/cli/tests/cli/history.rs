@@ -258,7 +258,6 @@ fn a_checkpoint_of_a_retired_row_is_neither_broken_nor_proven() {
 
 #[test]
 fn exports_are_complete_private_and_safe_in_a_spreadsheet() {
-    use std::os::unix::fs::PermissionsExt as _;
     let test = set_up();
     for (format, first) in [("jsonl", "{"), ("csv", "seq,time,kind,"), ("chain", "")] {
         let path = test.path(&format!("log.{format}"));
@@ -266,7 +265,7 @@ fn exports_are_complete_private_and_safe_in_a_spreadsheet() {
         test.succeed(&["audit", "export", "--format", format, "--out", &shown]);
         let text = fs::read_to_string(&path).unwrap();
         assert!(text.starts_with(first) && text.lines().count() > 5, "{format}: {text}");
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(platform::private::bits(&fs::metadata(&path).unwrap()), 0o600);
         let printed = test.succeed(&["audit", "export", "--format", format]).stdout;
         assert_eq!(printed, text, "{format} is the same on stdout");
     }

@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use serde_json::Value;
 
-use crate::cli_test::{CliTest, CommandOutput, Up};
+use crate::cli_test::{CliTest, CommandOutput, Up, set_bits};
 
 const ORIGIN: &str = "https://gate.example";
 
@@ -194,7 +194,7 @@ fn the_doctor_walks_the_way_of_each_client_through_tls_and_names_each_mistake() 
 fn a_gate_with_its_own_tls_needs_no_proxy() {
     let mut test = CliTest::with_demo();
     let (certificate, key) = certificate(&mut test, "gate.example");
-    std::fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    set_bits(key.as_ref(), 0o600);
     let settings = format!(
         "public_url = \"{ORIGIN}\"\ntls_cert_file = \"{certificate}\"\ntls_key_file = \"{key}\"\n"
     );

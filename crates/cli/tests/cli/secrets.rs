@@ -2,7 +2,7 @@
 //! file of the home. The token is printed once, by the command that creates it.
 #![allow(clippy::print_stdout, reason = "the figures of a promise are for people")]
 
-use crate::cli_test::{CliTest, files_below, leaves_a_core};
+use crate::cli_test::{CliTest, files_below};
 use crate::http;
 use crate::servers::{SHELL_SERVER, TOOLS};
 
@@ -114,6 +114,7 @@ const COMMANDS: &[&[&str]] = &[
     &["audit", "verify", "--json"],
 ];
 
+#[cfg(unix)]
 #[test]
 fn a_crash_leaves_no_core_file_that_would_hold_the_secrets_in_clear() {
     let test = CliTest::with_demo();
@@ -121,8 +122,11 @@ fn a_crash_leaves_no_core_file_that_would_hold_the_secrets_in_clear() {
     let mut other = std::process::Command::new("sleep");
     let mut other = other.arg("60").current_dir(test.path("")).spawn().unwrap();
     // If this system writes no core files, the test proves nothing, and says so.
-    let others =
-        if leaves_a_core(&mut other) { "another program leaves one" } else { "nor does any other" };
+    let others = if crate::cli_test::leaves_a_core(&mut other) {
+        "another program leaves one"
+    } else {
+        "nor does any other"
+    };
     println!("P08: a gate that crashes leaves no core file; {others} here");
 }
 

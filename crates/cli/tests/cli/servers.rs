@@ -96,6 +96,7 @@ fn the_output_of_a_failing_server_is_quoted_without_secrets() {
     assert!(!output.all_output().contains("planted-secret"), "{}", output.all_output());
 }
 
+#[cfg(unix)]
 #[test]
 fn a_server_is_not_added_when_the_command_is_interrupted() {
     let test = CliTest::new();

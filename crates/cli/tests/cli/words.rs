@@ -297,6 +297,7 @@ fn messages_use_the_agreed_phrases() {
 
 const POLICY_FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/commands/up/demo/policy.json");
 
+#[cfg(unix)]
 #[test]
 fn a_server_whose_guard_was_killed_is_reported_as_killed() {
     let test = CliTest::new();

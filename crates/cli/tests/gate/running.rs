@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::http_client::{Client, exchange};
@@ -100,8 +99,10 @@ fn p19_a_grant_that_is_revoked_while_its_server_starts_opens_nothing() {
     assert!(!notes.with_extension("calls").exists(), "the call did not reach its server");
 }
 
+#[cfg(unix)]
 #[test]
 fn a_restarted_server_gets_a_new_handshake() {
+    use rustix::process::{Pid, Signal, kill_process};
     let mut gate = Gate::new();
     let (token, notes) = with_child(&gate);
     gate.up();
@@ -484,7 +485,6 @@ fn live(gate: &Gate, server: &str) -> Value {
 
 #[test]
 fn only_the_owner_sees_the_status_of_servers() {
-    use std::os::unix::fs::PermissionsExt;
     let mut gate = Gate::new();
     let (token, _notes) = with_child(&gate);
     let recorder = Recorder::new(TOOLS);
@@ -523,7 +523,7 @@ fn only_the_owner_sees_the_status_of_servers() {
     assert!(shown.contains("live       rec: failing, last error"), "{shown}");
 
     let folder = gate.home.join("running");
-    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let mode = |path: &Path| platform::private::bits(&fs::metadata(path).unwrap());
     assert_eq!(mode(&folder), 0o700);
     let named = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "sock");
     let mut files = fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path());

@@ -72,7 +72,7 @@ fn p02_without_its_store_the_gate_refuses_every_call() {
         file.set_len(whole.borrow().len() as u64 / 2).unwrap();
     };
     let restore = || {
-        use std::os::unix::fs::FileExt;
+        use platform::files::AtOffset as _;
         let file = fs::OpenOptions::new().write(true).open(&journal).unwrap();
         file.write_all_at(&whole.borrow(), 0).unwrap();
     };

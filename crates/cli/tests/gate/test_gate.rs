@@ -8,7 +8,6 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -136,8 +135,7 @@ impl Gate {
     }
 
     pub(crate) fn settings(&self, text: &str) {
-        use std::os::unix::fs::DirBuilderExt;
-        fs::DirBuilder::new().mode(0o700).recursive(true).create(&self.home).unwrap();
+        platform::private::create_folders(&self.home).unwrap();
         fs::write(self.home.join("tollgate.toml"), text).unwrap();
     }
 
@@ -254,9 +252,8 @@ impl Gate {
     /// SIGTERM; returns how long the gate took to exit.
     pub(crate) fn stop(&mut self) -> Duration {
         let mut child = self.child.take().unwrap();
-        let pid = Pid::from_child(&child);
         let started = Watch::start();
-        kill_process(pid, Signal::TERM).unwrap();
+        ask_to_stop(&mut child);
         until("the gate ends", Duration::from_secs(20), || child.try_wait().unwrap().is_some());
         started.elapsed()
     }
@@ -317,6 +314,19 @@ fn holds_any(path: &Path, words: &[String]) -> bool {
     // The file may have been removed in between.
     let _ = File::open(path).and_then(|mut file| file.read_to_end(&mut bytes));
     words.iter().any(|word| bytes.windows(word.len()).any(|part| part == word.as_bytes()))
+}
+
+/// As a service manager does.
+#[cfg(unix)]
+fn ask_to_stop(child: &mut Child) {
+    use rustix::process::{Pid, Signal, kill_process};
+    kill_process(Pid::from_child(child), Signal::TERM).unwrap();
+}
+
+/// Windows has no signal that asks one process.
+#[cfg(windows)]
+fn ask_to_stop(child: &mut Child) {
+    child.kill().unwrap();
 }
 
 impl Drop for Gate {

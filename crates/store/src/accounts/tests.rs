@@ -6,8 +6,6 @@
     clippy::indexing_slicing,
     reason = "tests"
 )]
-
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use super::*;
@@ -69,10 +67,9 @@ fn the_file_has_no_secret_in_clear_and_only_its_owner_may_read_it() {
     }
     assert_eq!(summary.kept, ["access", "client_secret", "extra.SESSDATA", "refresh"]);
     for entry in fs::read_dir(&accounts.folder).unwrap() {
-        let mode = entry.unwrap().metadata().unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(platform::private::bits(&entry.unwrap().metadata().unwrap()), 0o600);
     }
-    assert_eq!(fs::metadata(&accounts.folder).unwrap().permissions().mode() & 0o777, 0o700);
+    assert_eq!(platform::private::bits(&fs::metadata(&accounts.folder).unwrap()), 0o700);
 }
 
 #[test]

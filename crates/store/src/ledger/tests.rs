@@ -1,6 +1,7 @@
 //! Tests of internal state: all processes fold the rows into the same state, and a flush may fail.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+use platform::files::FileId;
 use policy::{Call, Caller, Format, LocalTime, Policy, Subject, ToolFacts, Verdict, Weekday};
 use proptest::prelude::{ProptestConfig, any, prop, prop_assert, prop_assert_eq, proptest};
 
@@ -153,7 +154,6 @@ fn a_flush_that_failed_stops_everything_until_one_succeeds() {
 
 #[test]
 fn a_log_that_was_put_back_from_a_copy_is_what_is_flushed() {
-    use std::os::unix::fs::MetadataExt;
     let folder = tempfile::tempdir().unwrap();
     let options = Options { durability: Durability::Power, ..Options::default() };
     let ledger = Ledger::open(folder.path(), Clock::System, options).unwrap();
@@ -166,8 +166,8 @@ fn a_log_that_was_put_back_from_a_copy_is_what_is_flushed() {
         };
         permit.wait_durable().unwrap();
         permit.settle(&Outcome::new(Ending::Ok)).unwrap();
-        let flushed = ledger.shared.flush.flushed_file().unwrap().metadata().unwrap().ino();
-        assert_eq!(flushed, std::fs::metadata(&path).unwrap().ino());
+        let flushed = FileId::of(&ledger.shared.flush.flushed_file().unwrap()).unwrap();
+        assert_eq!(flushed, FileId::of_path(&path).unwrap());
         files.push(flushed);
         let copy = folder.path().join("copy");
         std::fs::copy(&path, &copy).unwrap();

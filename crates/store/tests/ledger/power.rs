@@ -1,10 +1,10 @@
 //! A power cut: whatever was not flushed may be gone or garbage, whatever was flushed is there.
 
 use std::fs::{self, OpenOptions};
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use platform::files::AtOffset as _;
 use store::clock::Clock;
 use store::ledger::{Durability, Ledger, Options, Reader};
 

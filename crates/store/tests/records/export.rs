@@ -1,7 +1,6 @@
 //! Exported files byte for byte, and the order in which a request is checked.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use parquet::basic::{Compression as Packing, Type};
@@ -82,7 +81,7 @@ fn written(
     let done = export(fixture, "nights", format, &order).unwrap();
     let bytes = fs::read(fixture.path("out")).unwrap();
     assert_eq!(done.files[0].bytes, bytes.len() as u64);
-    assert_eq!(fs::metadata(fixture.path("out")).unwrap().mode() & 0o777, 0o600);
+    assert_eq!(platform::private::bits(&fs::metadata(fixture.path("out")).unwrap()), 0o600);
     bytes
 }
 

@@ -3,7 +3,6 @@
 #![allow(clippy::print_stdout, reason = "the figures of a promise are for people")]
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -23,7 +22,7 @@ fn the_database_and_its_log_are_private() {
     let fixture = Fixture::new();
     fixture.store(&TestRecord::new("cycles", "1", 0, None));
     for (path, _) in bytes_of(fixture.home.path()) {
-        let mode = fs::metadata(&path).unwrap().mode() & 0o777;
+        let mode = platform::private::bits(&fs::metadata(&path).unwrap());
         assert_eq!(mode, 0o600, "{}", path.display());
     }
 }

@@ -111,11 +111,10 @@ impl Server {
 
     /// A file that only the server reads.
     pub(crate) fn file(&self, name: &str, content: &str) -> PathBuf {
-        use std::os::unix::fs::PermissionsExt;
         let path = self.folder.join(name);
         std::fs::write(&path, content).unwrap();
-        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
-        if rustix::process::geteuid().is_root() {
+        set_bits(&path, 0o600);
+        if platform::private::is_administrator() {
             done(Command::new("chown").arg("postgres").arg(&path));
         }
         path
@@ -180,7 +179,7 @@ fn watch(place: &Path) {
 
 /// The server refuses to run as root.
 fn prefix() -> impl Iterator<Item = &'static str> {
-    let words: &[&str] = if rustix::process::geteuid().is_root() {
+    let words: &[&str] = if platform::private::is_administrator() {
         &["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", "--"]
     } else {
         &[]
@@ -196,11 +195,14 @@ fn as_server(program: &Path) -> Command {
     command
 }
 
+fn set_bits(path: &Path, bits: u32) {
+    platform::private::set_bits(&File::open(path).unwrap(), bits).unwrap();
+}
+
 /// Lets the user of the server make its files here.
 fn open_to_server(folder: &Path) {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::set_permissions(folder, PermissionsExt::from_mode(0o755)).unwrap();
-    if rustix::process::geteuid().is_root() {
+    set_bits(folder, 0o755);
+    if platform::private::is_administrator() {
         done(Command::new("chown").arg("postgres").arg(folder));
     }
 }

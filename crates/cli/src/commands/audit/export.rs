@@ -152,7 +152,6 @@ mod tests {
 
     #[test]
     fn a_file_is_complete_or_absent_and_private() {
-        use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log.jsonl");
         let failed: Result<()> = write_whole(&path, |file| {
@@ -163,10 +162,11 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
         write_whole(&path, |file| Ok(file.write_all(b"whole")?)).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"whole");
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(platform::private::bits(&fs::metadata(&path).unwrap()), 0o600);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
+    #[cfg(unix)]
     #[test]
     fn only_regular_files_are_replaced() {
         use std::os::unix::fs::FileTypeExt as _;
