@@ -1,7 +1,6 @@
 //! Wine, unpacked from Debian's packages: runs the Windows program on Linux without root.
 
 use std::fs;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -17,7 +16,19 @@ const WINE: &str = include_str!("wine.sh");
 const RANDOM: &str = include_str!("bcryptprimitives.c");
 const RANDOM_DLL: &str = "bcryptprimitives.dll";
 /// Windows 10: the standard library asks for no older one.
-const WINDOWS: &str = "win10";
+const WINDOWS: [&str; 8] =
+    ["add", r"HKCU\Software\Wine", "/v", "Version", "/t", "REG_SZ", "/d", "win10"];
+/// Windows counts its boots here; Wine does not.
+const BOOTS: [&str; 8] = [
+    "add",
+    r"HKLM\SYSTEM\CurrentControlSet\Control\Session Manager\Memory Management\PrefetchParameters",
+    "/v",
+    "BootId",
+    "/t",
+    "REG_DWORD",
+    "/d",
+    "1",
+];
 
 /// An installed Wine with a prefix, which is Wine's word for a Windows of one's own.
 pub(super) struct Wine {
@@ -35,11 +46,8 @@ impl Wine {
         packages::unpack(&PACKAGES, &at, &root)?;
         let usr = root.join("usr");
         // The packaged one is a script with fixed paths.
-        let server = usr.join("lib/wine/wineserver");
-        if !server.is_symlink() {
-            let _ = fs::remove_file(&server);
-            symlink("wineserver64", &server)?;
-        }
+        let programs = usr.join("lib/wine");
+        fs::copy(programs.join("wineserver64"), programs.join("wineserver"))?;
         let zlib = usr.join("x86_64-w64-mingw32/lib/zlib1.dll");
         fs::copy(&zlib, usr.join("lib/x86_64-linux-gnu/wine/x86_64-windows/zlib1.dll"))?;
         let random = at.join(RANDOM_DLL);
@@ -54,11 +62,14 @@ impl Wine {
         fs::write(&script, WINE.replace("@USR@", &usr.display().to_string()))?;
         platform::private::set_bits(&fs::File::open(&script)?, 0o755)?;
         let wine = Wine { script, prefix: scratch.join("prefix") };
-        fs::create_dir_all(&wine.prefix)?;
-        done(wine.command("winecfg").args(["/v", WINDOWS]))?;
+        // Before the first start, which sets up the prefix with programs that need them.
         let system = wine.prefix.join("drive_c/windows/system32");
+        fs::create_dir_all(&system)?;
         fs::copy(&zlib, system.join("zlib1.dll"))?;
         fs::copy(&random, system.join(RANDOM_DLL))?;
+        for words in [WINDOWS, BOOTS] {
+            done(wine.command("reg").args(words).arg("/f"))?;
+        }
         Ok(wine)
     }
 
