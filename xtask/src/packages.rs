@@ -2,6 +2,8 @@
 //! `npx`, a Debian in a folder of its own, an unpacked bundle, and the shell installer. Nothing is fetched for them but
 //! Debian's base system.
 
+mod image;
+
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,7 +33,9 @@ const TESTS: &[(&str, Test)] = &[
     ("a bundle serves a client as its manifest says", bundle),
     ("the gate serves the bundle behind a policy", bundle_behind_gate),
     ("the Debian package serves a client in a fresh Debian", deb),
+    ("the steps of the container file make a healthy gate", image::check),
     ("the installer refuses an archive with another checksum", installer),
+    ("the installer for PowerShell parses, and compares before it copies", powershell),
     ("the manifests name the archives and their checksums", manifests),
 ];
 
@@ -300,6 +304,21 @@ fn installer(bench: &Bench) -> Result<()> {
     // Again, over the installed program.
     done(&mut install())?;
     bench.prints_version(&mut Command::new(bin.join("tollgate")))
+}
+
+/// No registry has PowerShell, so the script is parsed and not run.
+fn powershell(bench: &Bench) -> Result<()> {
+    let script = bench.release.root.join("tests/e2e/packages/powershell.py");
+    let installer = bench.release.out.join("install.ps1");
+    let said = done(Command::new(crate::tools::packages_python()?).arg(script).arg(&installer))?;
+    let order: Vec<&str> = said
+        .lines()
+        .filter(|word| ["Get-FileHash", "throw", "Expand-Archive", "Copy-Item"].contains(word))
+        .collect();
+    let tail = order.iter().position(|word| *word == "Get-FileHash").unwrap_or(order.len());
+    let tail = order.get(tail..).unwrap_or_default();
+    ensure!(tail == ["Get-FileHash", "throw", "Expand-Archive", "Copy-Item"], "{order:?}");
+    Ok(())
 }
 
 /// This machine's archive is the only one here, so its checksum is in no manifest of a release.
