@@ -16,18 +16,27 @@ pub(crate) enum Keyring {
     SecretService,
     /// The macOS Keychain, through `security`.
     Keychain,
+    /// The Credential Manager of Windows, through its PowerShell. Newer ones lack the interface.
+    CredentialManager,
 }
+
+/// Opens the web credentials of the Credential Manager as `$v`.
+const OPEN_CREDENTIALS: &str = "$ErrorActionPreference='Stop';[void][Windows.Security.Credentials.PasswordVault,Windows.Security.Credentials,ContentType=WindowsRuntime];$v=New-Object Windows.Security.Credentials.PasswordVault;";
+const POWERSHELL: [&str; 4] = ["powershell", "-NoProfile", "-NonInteractive", "-Command"];
 
 impl Keyring {
     pub(crate) fn of_this_system() -> Keyring {
         match platform::SYSTEM {
             platform::System::MacOs => Keyring::Keychain,
-            platform::System::Linux | platform::System::Windows => Keyring::SecretService,
+            platform::System::Windows => Keyring::CredentialManager,
+            platform::System::Linux => Keyring::SecretService,
         }
     }
 
     /// How to fetch a stored key.
     pub(crate) fn external(self, key: KeyId, wait: ProgramTimeout) -> Result<ExternalKey> {
+        let credential = format!("$v.Retrieve('{SERVICE}','{key}').Password");
+        let credential = format!("{OPEN_CREDENTIALS}{credential}");
         let command = program(&match self {
             Keyring::SecretService => {
                 ["secret-tool", "lookup", "service", SERVICE, "key", key.as_str()].to_vec()
@@ -36,6 +45,7 @@ impl Keyring {
                 ["security", "find-generic-password", "-s", SERVICE, "-a", key.as_str(), "-w"]
                     .to_vec()
             }
+            Keyring::CredentialManager => [&POWERSHELL[..], &[&credential]].concat(),
         })?;
         Ok(ExternalKey { keeper: KeyStore::Keyring, key, command, wait_seconds_max: wait })
     }
@@ -58,6 +68,13 @@ impl Keyring {
                     "add-generic-password -U -s {SERVICE} -a {id} -l \"{label}\" -w {line}\n"
                 )),
             ),
+            Keyring::CredentialManager => {
+                let store = format!(
+                    "{OPEN_CREDENTIALS}$v.Add((New-Object Windows.Security.Credentials.PasswordCredential('{SERVICE}','{id}',[Console]::In.ReadLine())))"
+                );
+                let message = [&POWERSHELL[..], &[&store]].concat();
+                (program(&message)?, Zeroizing::new(format!("{line}\n")))
+            }
         })
     }
 
@@ -76,6 +93,12 @@ impl Keyring {
         match self {
             Keyring::SecretService => format!("secret-tool clear service {SERVICE} key {id}"),
             Keyring::Keychain => format!("security delete-generic-password -s {SERVICE} -a {id}"),
+            Keyring::CredentialManager => {
+                format!(
+                    "{} \"{OPEN_CREDENTIALS}$v.Remove($v.Retrieve('{SERVICE}','{id}'))\"",
+                    POWERSHELL.join(" ")
+                )
+            }
         }
     }
 }
@@ -132,5 +155,19 @@ esac
         fetch::run(&imitated(&program, folder.path()), Some(&input), ProgramTimeout::default())
             .unwrap();
         assert_eq!(*fetch::fetch(&external).unwrap(), *line);
+    }
+
+    /// Windows alone has the interface, so only the words are tested here.
+    #[test]
+    fn the_credential_manager_gets_the_key_on_stdin() {
+        let vault = Vault::from_key(Secret::new([7; 32]));
+        let (id, line) = (vault.key_id(), vault.key_line());
+        let (program, input) = Keyring::CredentialManager.storing(&id, line.trim_end()).unwrap();
+        assert_eq!((program.name(), input.as_str()), ("powershell", line.as_str()));
+        assert!(!program.to_string().contains("tgvk1_"));
+        let external =
+            Keyring::CredentialManager.external(id.clone(), ProgramTimeout::default()).unwrap();
+        let fetched = external.command.to_string();
+        assert!(fetched.contains(&format!("$v.Retrieve('tollgate','{id}').Password")), "{fetched}");
     }
 }
