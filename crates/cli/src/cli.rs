@@ -10,7 +10,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use crate::account;
 use crate::commands::{
     approvals, audit, catalog, clients, data, doctor, grant, notify, open, personal, policy,
-    reference, scan, server, service, shell, status, sync, up, vault,
+    reference, scan, self_check, server, service, shell, status, sync, up, vault,
 };
 use crate::context::{Global, REFRESH_WORD};
 use crate::failure::Ending;
@@ -46,7 +46,7 @@ pub(crate) enum Command {
     Status(status::StatusArgs),
     /// Find problems and the command that fixes each
     Doctor(doctor::DoctorArgs),
-    /// Start the gate with your session: install, uninstall
+    /// Start the gate with your session: install, status, remove
     #[command(subcommand)]
     Service(service::ServiceCommand),
     /// The key that seals your secrets: status, move
@@ -102,6 +102,9 @@ pub(crate) enum Command {
     /// What happened: tail, search, verify, checkpoint, export
     #[command(subcommand)]
     Audit(audit::AuditCommand),
+    /// This program: check its version, origin and newer ones
+    #[command(name = "self", subcommand)]
+    OwnProgram(self_check::SelfCommand),
     /// Print shell completions (`man`: the manual page)
     Completions(shell::CompletionsArgs),
     /// Print the manual page
@@ -180,7 +183,7 @@ const GROUPS: &[(&str, &[&str])] = &[
         ],
     ),
     ("History", &["audit"]),
-    ("Shell", &["completions"]),
+    ("Program", &["self", "completions"]),
 ];
 
 /// The command without the grouped first screen, for generators that read it part by part.

@@ -16,6 +16,7 @@ pub(crate) mod reference;
 #[cfg(feature = "demo")]
 pub(crate) mod sandbox;
 pub(crate) mod scan;
+pub(crate) mod self_check;
 pub(crate) mod server;
 pub(crate) mod service;
 pub(crate) mod shell;

@@ -45,7 +45,7 @@ pub(crate) const DEMONSTRATION: &str = "demonstration";
 /// Addresses of the demo services as JSON, while the demo runs.
 pub(crate) const DEMONSTRATION_SERVICES: &str = "demonstration_services";
 /// The default of `--home`.
-const OUR_HOME_VARIABLE: &str = "TOLLGATE_HOME";
+pub(crate) const OUR_HOME_VARIABLE: &str = "TOLLGATE_HOME";
 /// Another variable for the home, for users of another WHOOP server.
 const HOME_VARIABLE: &str = "WHOOP_MCP_HOME";
 

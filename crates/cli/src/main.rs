@@ -21,11 +21,11 @@ mod probe;
 mod program;
 mod running;
 mod server_login;
+mod service_file;
 mod services;
 mod settings_file;
 mod snippet;
 mod stdio;
-mod systemd_unit;
 mod variables;
 mod vault_key;
 
@@ -92,6 +92,7 @@ fn run(cli: Cli, context: &Context, out: &mut Out) -> Result<Ending> {
         Command::Doctor(args) => doctor::run(&args, context, out),
         Command::Vault(command) => command.run(context, out),
         Command::Service(command) => command.run(context, out),
+        Command::OwnProgram(command) => command.run(out),
         Command::Help(args) => cli::help(&args, out),
         Command::Clients(command) => command.run(context, out),
         Command::Scan(args) => scan::run(&args, context, out),

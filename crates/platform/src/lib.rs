@@ -20,6 +20,7 @@ pub const SYSTEM: System = if cfg!(windows) {
     System::Linux
 };
 
+pub mod autostart;
 pub mod captured;
 pub mod channel;
 pub mod clock;

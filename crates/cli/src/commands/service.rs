@@ -1,138 +1,172 @@
-//! `tollgate service`: starts the gate with the owner's session, as a unit of the systemd user manager
-//! with the `PATH` of the shell that installs it.
+//! `tollgate service`: starts the gate with the owner's session, by the manager of the system, with the `PATH` of the
+//! shell that installs it where the manager can keep one.
 
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use clap::Subcommand;
+use clap::{Args, Subcommand, ValueEnum};
+use platform::autostart::{Manager, Step};
 use serde_json::json;
 
 use crate::context::Context;
 use crate::failure::Ending;
 use crate::output::{Out, visible};
-use crate::systemd_unit::{self as unit, UNIT, installed_path, unit_path};
+use crate::service_file;
 use crate::vault_key::key_is_in_environment;
-
-/// The first line of a unit that tollgate may replace and remove.
-const MARK: &str =
-    "# Written by `tollgate service install`; `tollgate service uninstall` removes it.";
 
 #[derive(Subcommand)]
 pub(crate) enum ServiceCommand {
     /// Start the gate now and with every session, with this shell's PATH
-    Install,
+    Install(ManagerArgs),
     /// Stop the gate and remove what install wrote
-    Uninstall,
+    #[command(alias = "uninstall")]
+    Remove(ManagerArgs),
     /// Show whether it is installed and running
-    Status,
+    Status(ManagerArgs),
+    /// Print what install would write
+    File(ManagerArgs),
+}
+
+#[derive(Args)]
+pub(crate) struct ManagerArgs {
+    /// The manager of another system, for tests and to see its file
+    #[arg(long, hide = true, value_enum)]
+    manager: Option<ManagerName>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum ManagerName {
+    Systemd,
+    Launchd,
+    Scheduler,
+}
+
+impl ManagerArgs {
+    fn manager(&self) -> Manager {
+        match self.manager {
+            None => Manager::OWN,
+            Some(ManagerName::Systemd) => Manager::Systemd,
+            Some(ManagerName::Launchd) => Manager::Launchd,
+            Some(ManagerName::Scheduler) => Manager::Scheduler,
+        }
+    }
 }
 
 impl ServiceCommand {
     pub(crate) fn run(self, context: &Context, out: &mut Out) -> Result<Ending> {
         match self {
-            ServiceCommand::Install => install(context, out),
-            ServiceCommand::Uninstall => uninstall(context, out),
-            ServiceCommand::Status => status(out),
+            ServiceCommand::Install(args) => install(args.manager(), context, out),
+            ServiceCommand::Remove(args) => remove(args.manager(), context, out),
+            ServiceCommand::Status(args) => status(args.manager(), out),
+            ServiceCommand::File(args) => {
+                out.raw(service_file::text_of(args.manager(), context)?.as_bytes())?;
+                Ok(Ending::Yes)
+            }
         }
     }
 }
 
-fn install(context: &Context, out: &mut Out) -> Result<Ending> {
-    let path = unit_path()?;
+fn install(manager: Manager, context: &Context, out: &mut Out) -> Result<Ending> {
+    let path = service_file::file_of(manager)?;
     check_ours(&path)?;
-    let config = unit::UnitConfig::of(context)?;
-    unit::check(&config)?;
-    let text = unit::text(MARK, &config);
+    let text = service_file::text_of(manager, context)?;
     let stores = context.open()?;
     write(&path, &text)?;
     stores.note("service_installed", &path.display().to_string(), "")?;
     if key_is_in_environment() {
         out.warn(
-            "the vault key of this shell (`TOLLGATE_VAULT_KEY`) is not written into the unit\nhint: `tollgate vault move` stores it where the service finds it",
+            "the vault key of this shell (`TOLLGATE_VAULT_KEY`) is not written into the service\nhint: `tollgate vault move` stores it where the service finds it",
         );
     }
     let shown = visible(&path.display().to_string());
-    let done = manage(&["daemon-reload"]).and_then(|()| manage(&["enable", "--now", UNIT]));
+    let steps = manager.install(&path, &user()?);
+    let done = take(&steps);
     if out.wants_json() {
         let why = done.as_ref().err().map(|e| format!("{e:#}"));
-        out.json(&json!({ "unit": path, "started": done.is_ok(), "why_not": why }))?;
+        out.json(&json!({ "file": path, "started": done.is_ok(), "why_not": why }))?;
         return Ok(Ending::of(done.is_ok()));
     }
     match done {
         Ok(()) => {
             out.line(format_args!("service installed and started: `{shown}`"))?;
-            out.say("it starts with your session; `loginctl enable-linger` starts it at boot");
+            out.say(manager.advice());
             Ok(Ending::Yes)
         }
         Err(why) => {
             out.line(format_args!("service written to `{shown}`, but not started"))?;
-            out.warn(visible(&format!("the systemd user manager cannot be used: {why:#}")));
-            out.say(format_args!(
-                "in a session that has one: `systemctl --user daemon-reload`, then `systemctl --user enable --now {UNIT}`; without systemd, start `tollgate up` with your session"
-            ));
+            let name = manager.name();
+            out.warn(visible(&format!("{name} cannot be used: {why:#}")));
+            let needed = steps.iter().filter(|step| !step.may_fail);
+            let commands: Vec<String> =
+                needed.map(|step| format!("`{}`", step.words.join(" "))).collect();
+            out.say(visible(&format!(
+                "in a session that has {name}: {}; without it, start `tollgate up` with your session",
+                commands.join(", then ")
+            )));
             Ok(Ending::No)
         }
     }
 }
 
-fn uninstall(context: &Context, out: &mut Out) -> Result<Ending> {
-    let path = unit_path()?;
+fn remove(manager: Manager, context: &Context, out: &mut Out) -> Result<Ending> {
+    let path = service_file::file_of(manager)?;
     if !path.exists() {
         bail!("no service is installed\nhint: `tollgate service install` installs one");
     }
     check_ours(&path)?;
-    // Without a user manager there is nothing to stop.
-    let stopped = manage(&["disable", "--now", UNIT]);
+    // Without a manager there is nothing to stop.
+    let stopped = take(&manager.remove(&user()?));
     fs::remove_file(&path).with_context(|| format!("cannot remove `{}`", path.display()))?;
-    let _ = manage(&["daemon-reload"]);
+    let _ = take(&manager.forget());
     context.open()?.note("service_removed", &path.display().to_string(), "")?;
     if out.wants_json() {
-        out.json(&json!({ "unit": path, "removed": true, "stopped": stopped.is_ok() }))?;
+        out.json(&json!({ "file": path, "removed": true, "stopped": stopped.is_ok() }))?;
         return Ok(Ending::Yes);
     }
     out.line(format_args!("service removed: `{}`", visible(&path.display().to_string())))?;
     if let Err(why) = stopped {
-        out.warn(visible(&format!("the systemd user manager could not stop it: {why:#}")));
+        out.warn(visible(&format!("{} could not stop it: {why:#}", manager.name())));
     }
     Ok(Ending::Yes)
 }
 
-fn status(out: &mut Out) -> Result<Ending> {
-    let path = unit_path()?;
-    let is_installed = path.exists();
-    let enabled = is_installed.then(|| query("is-enabled")).flatten();
-    let active = is_installed.then(|| query("is-active")).flatten();
-    let runs = active.as_deref() == Some("active");
+fn status(manager: Manager, out: &mut Out) -> Result<Ending> {
+    let path = service_file::file_of(manager)?;
+    let text = fs::read_to_string(&path).ok();
+    let state = match &text {
+        Some(_) => manager.state(&user()?, said),
+        None => platform::autostart::State::default(),
+    };
     if out.wants_json() {
         out.json(&json!({
-            "unit": path,
-            "installed": is_installed,
-            "enabled": enabled,
-            "active": active,
-            "path": installed_path(),
+            "file": path,
+            "installed": text.is_some(),
+            "enabled": state.enabled,
+            "active": state.active,
+            "path": text.and_then(|text| manager.search_path(&text)),
         }))?;
-        return Ok(Ending::of(runs));
+        return Ok(Ending::of(state.runs));
     }
-    if !is_installed {
+    if text.is_none() {
         let line = "no service is installed; `tollgate service install` installs one";
         out.line(out.with_home(line))?;
         return Ok(Ending::No);
     }
     let word = |answer: Option<String>| answer.unwrap_or_else(|| "not known".to_owned());
-    out.line(format_args!("unit     {}", visible(&path.display().to_string())))?;
-    out.line(format_args!("enabled  {}", visible(&word(enabled))))?;
-    out.line(format_args!("active   {}", visible(&word(active))))?;
-    Ok(Ending::of(runs))
+    out.line(format_args!("file     {}", visible(&path.display().to_string())))?;
+    out.line(format_args!("enabled  {}", visible(&word(state.enabled))))?;
+    out.line(format_args!("active   {}", visible(&word(state.active))))?;
+    Ok(Ending::of(state.runs))
 }
 
-/// Refuses a unit that tollgate did not write.
+/// Refuses a definition that tollgate did not write.
 fn check_ours(path: &Path) -> Result<()> {
     match fs::read_to_string(path) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Ok(text) if text.starts_with(MARK) => Ok(()),
+        Ok(text) if service_file::is_ours(&text) => Ok(()),
         Ok(_) => bail!(
             "`{}` was not written by tollgate, so it is not changed\nhint: remove it yourself, then try again",
             path.display()
@@ -155,29 +189,37 @@ fn write(path: &Path, text: &str) -> Result<()> {
     written.with_context(|| format!("cannot write `{shown}`"))
 }
 
-/// Runs `systemctl --user`; the last line of its stderr is the error.
-fn manage(message: &[&str]) -> Result<()> {
-    let output = systemctl(message)?;
-    if output.status.success() {
-        return Ok(());
+fn user() -> Result<String> {
+    Ok(platform::private::this_user()?.to_string())
+}
+
+/// Runs the steps; the last line of the stderr of one that fails is the error.
+fn take(steps: &[Step]) -> Result<()> {
+    for step in steps {
+        let words: Vec<&str> = step.words.iter().map(String::as_str).collect();
+        let output = run(&words)?;
+        if output.status.success() || step.may_fail {
+            continue;
+        }
+        let summary = String::from_utf8_lossy(&output.stderr);
+        let last = summary.lines().rfind(|line| !line.trim().is_empty());
+        let last = last.unwrap_or("no reason given").trim();
+        return Err(anyhow!("`{}` failed: {last}", step.words.join(" ")));
     }
-    let summary = String::from_utf8_lossy(&output.stderr);
-    let last = summary.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no reason given");
-    Err(anyhow!("`systemctl --user {}` failed: {}", message.join(" "), last.trim()))
+    Ok(())
 }
 
-/// A one-word answer, such as `active`; a negative answer also has an exit code.
-fn query(question: &str) -> Option<String> {
-    let output = systemctl(&[question, UNIT]).ok()?;
-    let word = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    (!word.is_empty()).then_some(word)
+/// What a command printed, even if it failed: a negative answer also has an exit code.
+fn said(words: &[&str]) -> Option<String> {
+    let output = run(words).ok()?;
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-fn systemctl(message: &[&str]) -> Result<std::process::Output> {
-    Command::new("systemctl")
-        .arg("--user")
-        .args(message)
+fn run(words: &[&str]) -> Result<Output> {
+    let (program, arguments) = words.split_first().context("no command")?;
+    Command::new(program)
+        .args(arguments)
         .stdin(Stdio::null())
         .output()
-        .context("`systemctl` cannot be run")
+        .with_context(|| format!("`{program}` cannot be run"))
 }

@@ -34,6 +34,7 @@ mod help;
 mod history;
 mod hostile;
 mod http;
+#[cfg(unix)]
 mod install_prompt;
 mod killed_commands;
 mod masking;
@@ -57,19 +58,25 @@ mod query_limits;
 mod scan;
 mod seal;
 mod secrets;
+mod self_check;
 mod servers;
 mod service;
 mod sign_in;
 mod sign_in_elicitation;
 mod sign_in_prompt;
 mod simulate;
+#[cfg(unix)]
 mod special_files;
+#[cfg(unix)]
 mod started_programs;
+#[cfg(unix)]
 mod streams;
 mod sync;
+#[cfg(unix)]
 mod terminal;
 #[cfg(feature = "demo")]
 mod units;
+#[cfg(unix)]
 mod vault;
 #[cfg(feature = "demo")]
 mod vault_locked;

@@ -43,7 +43,7 @@ fn the_units_start_commands_that_exist() {
 /// The refresh helper is in the control group of the gate. Killed with it, it would lose the login.
 #[test]
 fn a_stop_of_a_unit_kills_the_gate_alone() {
-    let installed = include_str!("../../src/systemd_unit.rs").to_owned();
+    let installed = include_str!("../../../platform/src/autostart/systemd.rs").to_owned();
     let units = ["systemd/tollgate.service", "systemd/user/tollgate.service"].map(shipped);
     for unit in units.iter().chain([&installed]) {
         let mode = unit.lines().find_map(|line| line.strip_prefix("KillMode="));

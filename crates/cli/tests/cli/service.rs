@@ -1,16 +1,15 @@
 //! Which program a server runs, whose PATH finds it, and the service that starts the gate.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 
-use crate::cli_test::CliTest;
+use crate::cli_test::{CliTest, set_bits};
 use crate::servers::{SHELL_SERVER, TOOLS};
 
 /// A program in a separate folder.
 fn program(test: &CliTest, folder: &str, name: &str, text: &str) -> String {
     fs::create_dir_all(test.path(folder)).unwrap();
     let path = test.write(&format!("{folder}/{name}"), text);
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    set_bits(path.as_ref(), 0o755);
     path
 }
 
@@ -134,10 +133,11 @@ fn the_service_is_installed_with_this_path_and_removed() {
     ] {
         assert!(text.contains(&line), "{line} is not in\n{text}");
     }
+    assert_eq!(test.succeed(&["service", "file"]).stdout, text);
     test.succeed(&["service", "install"]);
     let status = test.succeed(&["service", "status", "--json"]).json();
     assert_eq!((&status["active"], &status["path"]), (&"active".into(), &rich.as_str().into()));
-    test.succeed(&["service", "uninstall"]);
+    test.succeed(&["service", "remove"]);
     assert!(!unit.exists());
     let asked = fs::read_to_string(test.path("asked")).unwrap();
     for words in [
@@ -146,9 +146,100 @@ fn the_service_is_installed_with_this_path_and_removed() {
     ] {
         assert!(asked.contains(words), "{asked}");
     }
-    assert_eq!(test.run(&["service", "uninstall"]).code, 2);
+    assert_eq!(test.run(&["service", "remove"]).code, 2);
     let audit = test.succeed(&["audit", "tail"]).stdout;
     assert!(audit.contains("service_installed") && audit.contains("service_removed"), "{audit}");
+}
+
+/// Imitates `launchctl` and the commands of Windows: remembers what is loaded, and prints its state.
+const MANAGER: &str = r#"#!/bin/sh
+echo "$(basename "$0") $*" >> "$HOME/asked"
+case "$(basename "$0") $*" in
+  "launchctl bootout"*) test -e "$HOME/loaded" || { echo "Boot-out failed: 3: No such process" >&2; exit 3; }
+    rm "$HOME/loaded" ;;
+  "launchctl bootstrap"*|"schtasks /Create"*) touch "$HOME/loaded" ;;
+  "schtasks /Delete"*) rm "$HOME/loaded" ;;
+  "launchctl print"*) test -e "$HOME/loaded" && printf 'gui/0/tollgate = {\n\tstate = running\n}\n' ;;
+  "powershell"*) test -e "$HOME/loaded" && printf 'Running\r\n' ;;
+esac
+"#;
+
+/// The managers of other systems, with imitations of their programs: install twice, status, remove.
+#[test]
+fn launchd_and_the_task_scheduler_are_told_to_load_and_unload_the_gate() {
+    for (manager, file, asked) in [
+        (
+            "launchd",
+            "Library/LaunchAgents/tollgate.plist",
+            "launchctl bootout gui/UID/tollgate\nlaunchctl bootstrap gui/UID FILE\n\
+             launchctl bootout gui/UID/tollgate\nlaunchctl bootstrap gui/UID FILE\n\
+             launchctl print gui/UID/tollgate\nlaunchctl bootout gui/UID/tollgate\n",
+        ),
+        (
+            "scheduler",
+            "AppData/Local/tollgate-service/task.xml",
+            "schtasks /Create /F /TN tollgate /XML FILE\nschtasks /Run /TN tollgate\n\
+             schtasks /Create /F /TN tollgate /XML FILE\nschtasks /Run /TN tollgate\n\
+             powershell -NoProfile -NonInteractive -Command (Get-ScheduledTask -TaskName 'tollgate').State\n\
+             schtasks /End /TN tollgate\nschtasks /Delete /F /TN tollgate\n",
+        ),
+    ] {
+        let mut test = CliTest::new();
+        for name in ["launchctl", "schtasks", "powershell"] {
+            program(&test, "own/bin", name, MANAGER);
+        }
+        test.set("PATH", &path_with(&test, "own/bin"));
+        test.set("LOCALAPPDATA", &test.path("AppData/Local").display().to_string());
+        let file = test.path(file).display().to_string();
+        let run = |command: &str| test.run(&["service", command, "--manager", manager]);
+        for _ in 0..2 {
+            let installed = run("install");
+            assert_eq!(installed.code, 0, "{}", installed.all_output());
+            assert!(installed.stdout.contains(&file), "{}", installed.stdout);
+        }
+        assert_eq!(fs::read_to_string(&file).unwrap(), run("file").stdout);
+        let status = run("status");
+        assert_eq!(
+            (status.code, status.stdout.contains("unning\n")),
+            (0, true),
+            "{}",
+            status.stdout
+        );
+        assert_eq!(run("remove").code, 0);
+        assert!(!std::path::Path::new(&file).exists());
+        assert_eq!(run("status").code, 1);
+        let user = platform::private::this_user().unwrap().to_string();
+        let expected = asked.replace("UID", &user).replace("FILE", &file);
+        assert_eq!(fs::read_to_string(test.path("asked")).unwrap(), expected);
+    }
+}
+
+/// Readers that are not ours, as far as this machine has them.
+#[test]
+fn definitions_for_other_systems_are_read_by_others() {
+    let mut test = CliTest::new();
+    test.set("PATH", &format!("{}:/a & <b>/ü", std::env::var("PATH").unwrap()));
+    let home = test.path("home of Jürgen & Co").display().to_string();
+    let file = |manager: &str| {
+        test.succeed(&["--home", &home, "service", "file", "--manager", manager]).stdout
+    };
+    test.write("a.plist", &file("launchd"));
+    test.write("task.xml", &file("scheduler"));
+    let read = "import json, plistlib, xml.etree.ElementTree as tree\n\
+                agent = plistlib.load(open('a.plist', 'rb'))\n\
+                task = {e.tag.split('}')[-1]: e.text for e in tree.parse('task.xml').iter()}\n\
+                print(json.dumps([agent, task]))";
+    let mut python = std::process::Command::new("python3");
+    let said = python.args(["-c", read]).current_dir(test.path("")).output().unwrap();
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    let said: serde_json::Value = serde_json::from_slice(&said.stdout).unwrap();
+    let program = env!("CARGO_BIN_EXE_tollgate");
+    assert_eq!(said[0]["ProgramArguments"], serde_json::json!([program, "up"]));
+    assert_eq!(said[0]["EnvironmentVariables"]["TOLLGATE_HOME"], home.as_str());
+    let path = said[0]["EnvironmentVariables"]["PATH"].as_str().unwrap();
+    assert!(path.ends_with(":/a & <b>/ü"), "{path}");
+    assert_eq!(said[1]["Command"], program);
+    assert_eq!(said[1]["Arguments"], format!("--home \"{home}\" up"));
 }
 
 #[test]
@@ -163,7 +254,7 @@ fn without_a_user_manager_the_unit_is_written_and_the_commands_are_named() {
         "{}",
         output.stderr
     );
-    test.succeed(&["service", "uninstall"]);
+    test.succeed(&["service", "remove"]);
     assert!(!test.path(".config/systemd/user/tollgate.service").exists());
 }
 
@@ -172,7 +263,7 @@ fn a_unit_not_written_by_tollgate_is_not_changed() {
     let test = CliTest::new();
     fs::create_dir_all(test.path(".config/systemd/user")).unwrap();
     test.write(".config/systemd/user/tollgate.service", "[Service]\nExecStart=/bin/true\n");
-    for command in [["service", "install"], ["service", "uninstall"]] {
+    for command in [["service", "install"], ["service", "remove"]] {
         let output = test.run(&command);
         assert_eq!(output.code, 2);
         assert!(output.stderr.contains("was not written by tollgate"), "{}", output.stderr);

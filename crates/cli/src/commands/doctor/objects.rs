@@ -16,7 +16,7 @@ use crate::output::count;
 use crate::policy_file::UnknownTools;
 use crate::probe::{NotStarted, START_WAIT};
 use crate::program::find_in;
-use crate::{running, systemd_unit};
+use crate::{running, service_file};
 
 const CONNECT_WAIT: Duration = Duration::from_secs(3);
 
@@ -160,7 +160,7 @@ fn gate_path(stores: &Stores) -> GatePath {
     if let Some(text) = gates.filter(|gate| gate.url.is_some()).find_map(|gate| gate.path) {
         return GatePath { text, whose: "the running gate's PATH" };
     }
-    if let Some(text) = systemd_unit::installed_path() {
+    if let Some(text) = service_file::installed_search_path() {
         return GatePath { text, whose: "the service's PATH" };
     }
     GatePath { text: std::env::var("PATH").unwrap_or_default(), whose: "PATH" }
