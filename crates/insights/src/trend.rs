@@ -48,6 +48,9 @@ pub fn trend(series: &Series) -> Finding<Trend> {
     }
     let by_week = n > POINTS_MAX;
     let points = if by_week { weekly(&flat) } else { xy(&flat) };
+    if points.len() < NIGHTS_MIN {
+        return Finding::not_enough("weeks with four nights", points.len(), NIGHTS_MIN);
+    }
     let slopes = Slopes::of(&points);
     let test = mann_kendall(&points, LAGS_MAX).inflated(memory_inflation(&points, slopes.median()));
     let per_30 = slopes.interval(test.variance).map(|slope| slope * 30.0);
@@ -263,5 +266,16 @@ mod tests {
         let found = trend(&series(&years)).into_found().unwrap();
         assert!(found.by_week && found.n == 3650);
         assert!((found.per_day - 0.01).abs() < 1e-3 && found.p < 1e-6);
+    }
+
+    #[test]
+    fn years_without_a_week_of_four_nights_have_no_trend() {
+        // Three nights a week for six years: more points than are compared in pairs, and no weekly means.
+        let nights = (0..2190).filter(|n| n % 7 < 3);
+        let sparse = nights.map(|n| (Day::from_number(n - 3), f64::from(n % 5)));
+        let Finding::NotEnoughData(short) = trend(&Series::from_points(sparse)) else {
+            unreachable!("no week has four nights");
+        };
+        assert_eq!((short.of, short.have), ("weeks with four nights", 0));
     }
 }
