@@ -8,8 +8,12 @@ const LAGS_MAX: i32 = 30;
 
 /// How many independent values the mean of the series is worth: n(1 − ρ)/(1 + ρ), at most n.
 pub fn of_mean(series: &Series) -> f64 {
-    let n = real(series.n());
-    let memory = series.memory();
+    of_memory(series.n(), series.memory())
+}
+
+/// The same for some values of a series with this memory.
+pub fn of_memory(n: usize, memory: f64) -> f64 {
+    let n = real(n);
     (n * (1.0 - memory) / (1.0 + memory)).max(1.0).min(n)
 }
 
