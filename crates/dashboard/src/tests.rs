@@ -389,6 +389,7 @@ async fn a_health_page_without_data_says_the_next_step() {
         "/health/hrv?span=fortnight",
         "/health/compare?lag=-1",
         "/health/compare?first_from=2026-02-30&first_to=2026-03-01",
+        "/health/compare?first_from=2026-02-01&first_to=2026-03-01&second_from=2026-01-01&second_to=2026-02-01",
     ];
     for path in wrong {
         assert_eq!(stage.get(&cookie, path).status, StatusCode::UNPROCESSABLE_ENTITY, "{path}");

@@ -33,6 +33,7 @@ fn main() -> ExitCode {
     let span = |day: i32| SleepSpan {
         start_min: i64::from(day) * 1440 - 60,
         end_min: i64::from(day) * 1440 + 420,
+        offset_min: 0,
         is_nap: false,
     };
     let spans: Vec<SleepSpan> = (0..DAYS).map(span).collect();
@@ -45,7 +46,7 @@ fn main() -> ExitCode {
         ("behaviour", median_ms(|| difference::behaviour_effect(&hrv, &answers, 1))),
         ("change points", median_ms(|| change_point::changes(&rest))),
         ("training load", median_ms(|| load::training_load(&energy, last))),
-        ("sleep regularity", median_ms(|| sleep::regularity(&spans))),
+        ("sleep regularity", median_ms(|| sleep::regularity(&spans, first, last))),
         ("records", median_ms(|| records::records(&hrv, Better::Higher))),
     ];
     let metric = |name| Metric {

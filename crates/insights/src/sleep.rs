@@ -19,15 +19,39 @@ pub const PAIRS_MIN: usize = 7;
 const NIGHTS_MIN: usize = 7;
 const FREE_NIGHTS_MIN: usize = 2;
 
-/// A sleep or a nap, in minutes since 1970 on the clock of the first day.
+/// A sleep or a nap, in minutes since 1970 in UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SleepSpan {
     pub start_min: i64,
     pub end_min: i64,
+    /// Minutes east of Greenwich.
+    pub offset_min: i64,
     pub is_nap: bool,
 }
 
 impl SleepSpan {
+    /// The local day on which it ended.
+    pub fn woke(&self) -> Day {
+        let number = (self.end_min + self.offset_min).div_euclid(DAY_MINUTES);
+        Day::from_number(i32::try_from(number).unwrap_or(0))
+    }
+
+    /// The same sleep on another clock.
+    fn on_clock(self, offset_min: i64) -> ClockSpan {
+        let (start_min, end_min) = (self.start_min + offset_min, self.end_min + offset_min);
+        ClockSpan { start_min, end_min, is_nap: self.is_nap }
+    }
+}
+
+/// A sleep or a nap, in minutes since 1970 on one clock.
+#[derive(Clone, Copy, Debug)]
+struct ClockSpan {
+    start_min: i64,
+    end_min: i64,
+    is_nap: bool,
+}
+
+impl ClockSpan {
     /// The noon-to-noon day of its middle, named by the morning.
     fn day(&self) -> Day {
         let middle = i64::midpoint(self.start_min, self.end_min);
@@ -60,12 +84,18 @@ pub struct Regularity {
     pub social_jet_lag_min: Option<f64>,
 }
 
-/// The regularity of all given sleeps. Days without a recorded night are missing, not awake.
-pub fn regularity(spans: &[SleepSpan]) -> Finding<Regularity> {
-    let mut nights: BTreeMap<Day, SleepSpan> = BTreeMap::new();
+/// The regularity of the sleeps from which their owner woke between two days. Days without a recorded night
+/// are missing, not awake. All are on the clock of the first of them: on the clock of every day a flight would
+/// look like regular sleep, and on that of the last one the nights at home may have their middle at noon, where
+/// a sleep day ends.
+pub fn regularity(spans: &[SleepSpan], from: Day, to: Day) -> Finding<Regularity> {
+    let spans = spans.iter().filter(|span| (from..=to).contains(&span.woke()));
+    let clock = spans.clone().min_by_key(|span| span.start_min).map_or(0, |span| span.offset_min);
+    let spans: Vec<ClockSpan> = spans.map(|span| span.on_clock(clock)).collect();
+    let mut nights: BTreeMap<Day, ClockSpan> = BTreeMap::new();
     for span in spans.iter().filter(|span| !span.is_nap && span.end_min > span.start_min) {
         let longer =
-            |other: &SleepSpan| span.end_min - span.start_min > other.end_min - other.start_min;
+            |other: &ClockSpan| span.end_min - span.start_min > other.end_min - other.start_min;
         if nights.get(&span.day()).is_none_or(longer) {
             nights.insert(span.day(), *span);
         }
@@ -86,7 +116,7 @@ pub fn regularity(spans: &[SleepSpan]) -> Finding<Regularity> {
         n: nights.len(),
         n_eff: effective::of_mean(&middles),
         pairs: starts.len(),
-        sri: index(spans, &starts),
+        sri: index(&spans, &starts),
         mid_sleep_min: (mean - 720.0).rem_euclid(1440.0),
         mid_sleep_deviation_min: sample::deviation(&middles.values()).unwrap_or(0.0),
         social_jet_lag_min: social_jet_lag(&middles),
@@ -94,7 +124,7 @@ pub fn regularity(spans: &[SleepSpan]) -> Finding<Regularity> {
 }
 
 /// −100 + 200 times the share of minutes whose state repeats 24 hours later.
-fn index(spans: &[SleepSpan], starts: &[Day]) -> f64 {
+fn index(spans: &[ClockSpan], starts: &[Day]) -> f64 {
     let mut asleep: BTreeMap<Day, Vec<(i64, i64)>> = BTreeMap::new();
     for span in spans.iter().filter(|span| span.end_min > span.start_min) {
         let first = (span.start_min - NOON_MINUTES).div_euclid(DAY_MINUTES);
@@ -179,13 +209,17 @@ mod tests {
     fn nights(count: i64, start: impl Fn(i64) -> i64, minutes: i64) -> Vec<SleepSpan> {
         let one = |n: i64| {
             let start_min = (n + 20_000) * DAY_MINUTES + start(n);
-            SleepSpan { start_min, end_min: start_min + minutes, is_nap: false }
+            SleepSpan { start_min, end_min: start_min + minutes, offset_min: 0, is_nap: false }
         };
         (0..count).map(one).collect()
     }
 
+    fn all(spans: &[SleepSpan]) -> Finding<Regularity> {
+        regularity(spans, Day::from_number(0), Day::from_number(40_000))
+    }
+
     /// Minute by minute over absolute time.
-    fn slow(spans: &[SleepSpan], starts: &[Day]) -> f64 {
+    fn slow(spans: &[ClockSpan], starts: &[Day]) -> f64 {
         let asleep = |minute: i64| spans.iter().any(|s| (s.start_min..s.end_min).contains(&minute));
         let (mut same, mut all) = (0, 0);
         for day in starts {
@@ -203,7 +237,9 @@ mod tests {
         #[test]
         fn the_index_is_the_share_of_equal_minutes(moves in prop::collection::vec(-200..200_i64, 9)) {
             let mut spans = nights(9, |n| 1380 + moves[usize::try_from(n).unwrap()], 460);
-            spans.push(SleepSpan { start_min: 20_003 * DAY_MINUTES + 700, end_min: 20_003 * DAY_MINUTES + 760, is_nap: true });
+            let start_min = 20_003 * DAY_MINUTES + 700;
+            spans.push(SleepSpan { start_min, end_min: start_min + 60, offset_min: 0, is_nap: true });
+            let spans: Vec<ClockSpan> = spans.into_iter().map(|span| span.on_clock(0)).collect();
             let starts: Vec<Day> = (20_001..20_009).map(Day::from_number).collect();
             prop_assert!((index(&spans, &starts) - slow(&spans, &starts)).abs() < 1e-9);
         }
@@ -211,7 +247,7 @@ mod tests {
 
     #[test]
     fn the_same_hours_every_night_are_fully_regular() {
-        let found = regularity(&nights(14, |_| 1380, 480)).into_found().unwrap();
+        let found = all(&nights(14, |_| 1380, 480)).into_found().unwrap();
         assert!((found.sri - 100.0).abs() < 1e-9);
         assert_eq!((found.pairs, found.n), (13, 14));
         assert!(
@@ -225,9 +261,29 @@ mod tests {
     fn a_missing_night_is_missing_and_not_awake() {
         let mut spans = nights(20, |_| 1380, 480);
         spans.remove(10);
-        let found = regularity(&spans).into_found().unwrap();
+        let found = all(&spans).into_found().unwrap();
         assert!((found.sri - 100.0).abs() < 1e-9);
         assert_eq!(found.pairs, 17);
+    }
+
+    #[test]
+    fn nights_are_on_the_clock_of_the_first_of_them() {
+        // 22:30 to 07:30 in Honolulu, then in Berlin. Honolulu's nights have their middle at 15:00 of Berlin.
+        let home = |n: i64| if n < 20 { -600 } else { 60 };
+        let mut spans = nights(30, |_| 1350, 540);
+        for (span, n) in spans.iter_mut().zip(0..) {
+            let offset_min = home(n);
+            let (start_min, end_min) = (span.start_min - offset_min, span.end_min - offset_min);
+            *span = SleepSpan { start_min, end_min, offset_min, ..*span };
+        }
+        let found = all(&spans[..20]).into_found().unwrap();
+        assert!((found.mid_sleep_min - 180.0).abs() < 1e-9 && (found.sri - 100.0).abs() < 1e-9);
+        let from = Day::from_number(20_021);
+        let abroad = regularity(&spans, from, from.plus(40)).into_found().unwrap();
+        assert_eq!((abroad.n, abroad.mid_sleep_min), (10, 180.0), "{abroad:?}");
+        // A flight is irregular sleep for one pair of nights.
+        let both = all(&spans).into_found().unwrap();
+        assert!(both.sri < 99.0 && both.n >= 29, "{both:?}");
     }
 
     #[test]
@@ -236,7 +292,7 @@ mod tests {
             let morning = Day::from_number(i32::try_from(n + 20_001).unwrap());
             1380 + if morning.is_weekend() { 90 } else { 0 }
         };
-        let found = regularity(&nights(28, late, 480)).into_found().unwrap();
+        let found = all(&nights(28, late, 480)).into_found().unwrap();
         assert_eq!(found.social_jet_lag_min, Some(90.0));
     }
 }

@@ -109,6 +109,9 @@ impl Periods {
         if is_backwards(periods.first) || is_backwards(periods.second) {
             return Err(Problem::invalid("a period must not end before it begins"));
         }
+        if periods.first.0 <= periods.second.1 && periods.second.0 <= periods.first.1 {
+            return Err(Problem::invalid("the two periods must not share a day"));
+        }
         Ok(Some(periods))
     }
 }

@@ -10,7 +10,7 @@ use crate::load::{TrainingLoad, fitness_by_day, training_load};
 use crate::metric::{Better, Metric, Unit};
 use crate::sentences;
 use crate::series::Series;
-use crate::sleep::{Regularity, SleepNeed, SleepSpan, regularity, sleep_need};
+use crate::sleep::{Regularity, SleepNeed, regularity, sleep_need};
 use crate::survey::Measured;
 
 /// The days of both views.
@@ -55,16 +55,13 @@ impl HealthData {
     }
 
     pub(crate) fn sleep_facts(&self, from: Day, to: Day) -> Vec<Fact> {
-        let minute = |day: Day| i64::from(day.number()) * 1440;
-        let inside = |span: &&SleepSpan| (minute(from)..minute(to.plus(1))).contains(&span.end_min);
-        let spans: Vec<SleepSpan> = self.sleeps.iter().filter(inside).copied().collect();
         let need = sleep_need(
             &self.series(self.roles.asleep),
             &self.series(self.roles.sleep_need),
             to,
             to.since(from) + 1,
         );
-        sleep_facts(Some(&regularity(&spans)), &need)
+        sleep_facts(Some(&regularity(&self.sleeps, from, to)), &need)
     }
 
     pub(crate) fn need_figure(&self, from: Day, to: Day) -> Option<Figure> {

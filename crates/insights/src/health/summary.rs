@@ -144,7 +144,7 @@ impl HealthData {
 
     /// The signs in sentences, the verdict first.
     pub fn recovery_signs_sentences(&self) -> Vec<String> {
-        let signs = self.recovery_signs();
+        let (signs, to) = (self.recovery_signs(), self.newest().unwrap_or(self.today));
         let found = signs.iter().filter_map(|(metric, sign)| Some((metric, sign.found()?)));
         let known: Vec<(&Metric, &WeekStatus)> = found.collect();
         let worse: Vec<&str> = known
@@ -155,10 +155,10 @@ impl HealthData {
         let mut said = vec![match (known.len(), worse.as_slice()) {
             (0, _) => "Whether recovery suffers cannot be said yet.".to_owned(),
             (n, []) => format!(
-                "No sign that recovery suffers: none of {n} metrics is on the worse side of its range this week."
+                "No sign that recovery suffers: none of {n} metrics is on the worse side of its range in the 7 days up to {to}."
             ),
             (n, worse) => format!(
-                "{} of {n} metrics are on the worse side of their range this week: {}.",
+                "{} of {n} metrics are on the worse side of their range in the 7 days up to {to}: {}.",
                 worse.len(),
                 worse.join(", ")
             ),

@@ -59,30 +59,37 @@ impl DailyData {
         let here = Here { now_us, ..self.here };
         let today = local_date(now_us, here.offset_s).map_or(Day::default(), Day::from_date);
         let from = days.map_or(Day::from_number(0), |days| today.plus(-1 - days));
-        let since = |series: &Series| series.between(from, Day::from_number(i32::MAX));
-        let from_min = i64::from(from.number()) * 1440;
+        DailyData { here, today, ..self.between(from, Day::from_number(i32::MAX)) }
+    }
+
+    /// What was known at the end of `to` about the days from `from`.
+    pub(super) fn between(&self, from: Day, to: Day) -> DailyData {
+        let cut = |series: &Series| series.between(from, to);
         let answered = self.behaviours.iter().filter(|own| own.name != JET_LAG);
-        let answered =
-            answered.map(|own| Behaviour { answers: since(&own.answers), ..own.clone() });
+        let answered = answered.map(|own| Behaviour { answers: cut(&own.answers), ..own.clone() });
         let mut behaviours: Vec<Behaviour> =
             answered.filter(|own| !own.answers.is_empty()).collect();
-        let offsets = since(&self.offsets);
+        let offsets = cut(&self.offsets);
         behaviours.extend(jet_lag(&offsets));
-        let series = self.series.iter().map(|(name, own)| (*name, since(own)));
+        let series = self.series.iter().map(|(name, own)| (*name, cut(own)));
+        let began_inside = |start_us: &&i64| {
+            let number = start_us.div_euclid(DAY_US);
+            (i64::from(from.number())..=i64::from(to.number())).contains(&number)
+        };
         DailyData {
-            here,
-            today,
+            here: self.here,
+            today: self.today.min(to),
             series: series.filter(|(_, own)| !own.is_empty()).collect(),
             units: self.units,
-            sleeps: self.sleeps.iter().filter(|own| own.end_min >= from_min).copied().collect(),
-            behaviours,
-            offsets,
-            unscored_us: self
-                .unscored_us
+            sleeps: self
+                .sleeps
                 .iter()
-                .filter(|start_us| **start_us >= from_min * MINUTE_US)
+                .filter(|own| (from..=to).contains(&own.woke()))
                 .copied()
                 .collect(),
+            behaviours,
+            offsets,
+            unscored_us: self.unscored_us.iter().filter(began_inside).copied().collect(),
         }
     }
 
@@ -303,12 +310,10 @@ impl Builder {
         else {
             return;
         };
-        // All on one clock, so that a flight does not look like an irregular night at home.
-        let minute =
-            |us: i64| (us + i64::from(self.here.offset_s) * 1_000_000).div_euclid(MINUTE_US);
         self.sleeps.push(SleepSpan {
-            start_min: minute(start_us),
-            end_min: minute(end_us),
+            start_min: start_us.div_euclid(MINUTE_US),
+            end_min: end_us.div_euclid(MINUTE_US),
+            offset_min: i64::from(offset_s / 60),
             is_nap,
         });
         let is_main = row

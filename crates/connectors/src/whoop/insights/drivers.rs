@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::health::health_data;
 use super::{
-    ENDPOINT, Insight, MetricInfo, NOTE, SURVEY_DAYS, ToolCall, ToolError, data, days, metric,
+    BEFORE_DAYS, ENDPOINT, Insight, MetricInfo, NOTE, SURVEY_DAYS, ToolCall, ToolError, data, days,
+    metric,
 };
 use crate::tool::Json;
 use crate::whoop::problem::WhoopProblem;
@@ -41,7 +42,8 @@ pub(crate) async fn drivers(
     args: DriversArgs,
 ) -> Result<Json<Insight<Drivers>>, ToolError> {
     let days = days(args.days, SURVEY_DAYS)?;
-    let data = data(call.ctx, Some(days))?;
+    // Episodes are judged by the days before them.
+    let data = data(call.ctx, Some(days.saturating_add(BEFORE_DAYS)))?;
     let (from, to) = (data.today.plus(1 - days), data.today);
     let health = health_data(&data);
     let (claims, best_nights) = (health.survey().claims(from, to), health.best_nights(from, to));

@@ -14,8 +14,8 @@ use super::daily::DailyData;
 use super::health::health_data;
 use super::metrics::{ASLEEP, HRV, MAIN, SLEEP_NEED, WORKOUT_ENERGY, metric_of};
 use super::{
-    ENDPOINT, Insight, MetricInfo, NOTE, SURVEY_DAYS, ShownValue, ToolCall, ToolError, data, day,
-    shown, sleep_and_load,
+    BEFORE_DAYS, ENDPOINT, Insight, MetricInfo, NOTE, SURVEY_DAYS, ShownValue, ToolCall, ToolError,
+    data, day, shown, sleep_and_load,
 };
 use crate::arguments::NoArgs;
 use crate::tool::Json;
@@ -161,11 +161,13 @@ pub(crate) async fn review(
             );
         }
     };
-    let data = data(call.ctx, Some(SURVEY_DAYS))?;
+    let whole = data(call.ctx, None)?;
     let to = match args.until.as_deref() {
-        Some(text) => day(&data, "until", text)?,
-        None => data.today.plus(-1),
+        Some(text) => day(&whole, "until", text)?,
+        None => whole.today.plus(-1),
     };
+    // A review of a past month has the survey, the load and the signs of that month.
+    let data = whole.between(to.plus(-SURVEY_DAYS - BEFORE_DAYS), to);
     let from = to.plus(1 - length);
     let before = (from.plus(-length), from.plus(-1));
     let health = health_data(&data);
@@ -240,6 +242,10 @@ pub(crate) async fn comparison(
         return Err(
             WhoopProblem::invalid(ENDPOINT, "a period must not end before it begins").into()
         );
+    }
+    if first.0 <= second.1 && second.0 <= first.1 {
+        let words = "the periods must not overlap: a shared day would be on both sides";
+        return Err(WhoopProblem::invalid(ENDPOINT, words).into());
     }
     let health = health_data(&data);
     let summary = health.periods_summary(&health.periods_view(first, second));

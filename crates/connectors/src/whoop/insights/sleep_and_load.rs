@@ -2,7 +2,7 @@
 
 use insights::health::load_facts;
 use insights::load::{TrainingLoad, fitness_by_day, training_load as load_at};
-use insights::sleep::{Regularity, SleepNeed, SleepSpan, regularity};
+use insights::sleep::{Regularity, SleepNeed, regularity};
 use insights::week::WeekStatus;
 use insights::{Day, Finding, Metric, Unit};
 use schemars::JsonSchema;
@@ -95,7 +95,7 @@ pub(crate) struct SleepReportArgs {
 pub(crate) struct SleepReport {
     from: Day,
     to: Day,
-    /// On the clock of the newest record; nights in other time zones count by absolute time.
+    /// On the clock of the first night; nights in other time zones count by absolute time.
     regularity: Finding<Regularity>,
     need: Finding<SleepNeed>,
     need_7_days: Finding<SleepNeed>,
@@ -122,7 +122,5 @@ pub(crate) async fn sleep_report(
 }
 
 pub(super) fn regularity_of(data: &DailyData, from: Day, to: Day) -> Finding<Regularity> {
-    let minute = |day: Day| i64::from(day.number()) * 1440;
-    let inside = |span: &&SleepSpan| (minute(from)..minute(to.plus(1))).contains(&span.end_min);
-    regularity(&data.sleeps.iter().filter(inside).copied().collect::<Vec<SleepSpan>>())
+    regularity(&data.sleeps, from, to)
 }

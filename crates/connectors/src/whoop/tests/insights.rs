@@ -230,10 +230,43 @@ async fn wrong_arguments_are_named() {
     }
 }
 
+fn periods(first: [&str; 2], second: [&str; 2]) -> Value {
+    json!({"first_from": first[0], "first_to": first[1], "second_from": second[0], "second_to": second[1]})
+}
+
 #[tokio::test]
-async fn two_equal_periods_do_not_differ() {
+async fn a_day_is_on_one_side_of_a_comparison_only() {
     let fixture = synced(100).await;
-    let same = json!({"first_from": "2026-02-01", "first_to": "2026-03-01", "second_from": "2026-02-01", "second_to": "2026-03-01"});
-    let answer = fixture.call("get_whoop_comparison", same).await;
-    assert_eq!(answer["metrics"][0]["difference"], 0.0, "{answer}");
+    let february = ["2026-02-01", "2026-02-28"];
+    for overlapping in [february, ["2026-02-28", "2026-03-20"], ["2026-02-10", "2026-02-11"]] {
+        for asked in [periods(february, overlapping), periods(overlapping, february)] {
+            let answer = fixture.call("get_whoop_comparison", asked).await;
+            assert_eq!(code(&answer), "VALIDATION_ERROR", "{answer}");
+        }
+    }
+    let asked = periods(["2026-03-01", "2026-03-20"], february);
+    let answer = fixture.call("get_whoop_comparison", asked).await;
+    assert_eq!(answer["metrics"][0]["status"], "found", "{answer}");
+}
+
+#[tokio::test]
+async fn a_review_of_the_past_is_that_of_its_last_day() {
+    let fixture = fixture(500);
+    fixture.call("sync_whoop", json!({ "full": true })).await;
+    let review = |until: &'static str| json!({"period": "month", "until": until});
+    let past = fixture.call("get_whoop_review", review("2025-03-01")).await;
+    assert_eq!(past["to"], "2025-03-01");
+    assert!(past["metrics"][0]["n"].as_u64().unwrap() > 40, "more than a year ago: {past}");
+    let day = past["training_load"]["day"].as_str().unwrap();
+    assert!(day <= "2025-03-01", "the load of {day}");
+    let said = past["summary"].to_string();
+    assert!(said.contains("mean of 2025-02-23 to 2025-03-01"), "{said}");
+}
+
+#[tokio::test]
+async fn a_survey_of_two_weeks_judges_its_nights_by_the_days_before_them() {
+    let fixture = synced(200).await;
+    let answer = fixture.call("get_whoop_drivers", json!({ "days": 15 })).await;
+    // Each of four vitals has episodes or none; two weeks are too few for every other look.
+    assert!(answer["looks"].as_u64().unwrap() >= 4, "{answer}");
 }
