@@ -15,6 +15,8 @@ import scipy.stats
 import statsmodels.api as sm
 from statsmodels.stats.multitest import multipletests
 
+from recompute_survey import judged
+
 SERIES = 40
 # Relative to the larger of 1 and the value: both sides use doubles and differ in the order of sums and in the
 # approximation of the distributions.
@@ -125,8 +127,13 @@ def checks(given, found):
     first, second = flat_x[n // 2 :], flat_x[: n // 2]
     ours = found["periods"]
     welch = scipy.stats.ttest_ind(first, second, equal_var=False)
-    if abs(ours["n_eff"] - ours["n"]) < 1e-9:  # without memory it is Welch's test
-        yield "Welch p", ours["p"], welch.pvalue
+    parts = [(own.var(ddof=1) / len(own), len(own) - 1) for own in (first, second)]
+    of_memory = lambda inflation: judged(first.mean() - second.mean(), n, parts, inflation)["p"]
+    yield "Welch p", of_memory(1.0), welch.pvalue
+    yield "Welch p with memory", ours["p"], of_memory(n / ours["n_eff"])
+    memory = (n * autocorrelation(flat_x, 1) + 1) / (n - 4)
+    if trend["n"] == n:  # no outlier was left out
+        yield "effective n of periods", ours["n_eff"], n * min(1, (1 - memory) / (1 + memory))
     yield "difference", ours["difference"], first.mean() - second.mean()
     pooled = np.sqrt(((len(first) - 1) * first.var(ddof=1) + (len(second) - 1) * second.var(ddof=1)) / (n - 2))
     yield "Hedges g", ours["hedges_g"], (first.mean() - second.mean()) / pooled * (1 - 3 / (4 * (n - 2) - 1))

@@ -2,9 +2,9 @@
 
 Usage: people.py TOLLGATE PEOPLE [FIRST_SEED]. For each seed a sandbox WHOOP has one person with a planted effect
 of known size, or none (`tollgate sandbox whoop --planted`). The real binary connects, imports the journal, syncs,
-answers the insight tools and writes its report. All looks of the survey, with their number, the other answers and the
-days of the report are then recomputed here from the records that the sandbox served (`recompute_survey.py`,
-`recompute_tools.py`), and the claims are compared with what was planted.
+answers the insight tools and writes its report. All looks of the survey, with their number, the other answers and every
+number of the report are then recomputed here from the records that the sandbox served (`recompute_survey.py`,
+`recompute_tools.py`, `recompute_report.py`), and all findings are compared with what was planted.
 """
 
 import csv
@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+import recompute_report as reported
 import recompute_survey as stats
 import recompute_tools as tools
 from recompute_survey import JET_LAG
@@ -30,9 +31,13 @@ DAYS = 365
 QUESTIONS = {"late_caffeine": "late caffeine", "read_in_bed": "read in bed", "alcohol": "alcohol"}
 # Strain is made from the load, so an effect on the load is one on the strain.
 SAME_CAUSE = {"strain": "workout_energy"}
-# WHOOP has kilojoules; the records of the gate whole kilocalories, made with this factor.
+# WHOOP has kilojoules and milliseconds; the records of the gate whole kilocalories, made with this factor, and tenths
+# of a second.
 KILOCALORIES = 0.239006
+minutes = lambda ms: round(ms / 1000, 1) / 60
 FOUND_MIN, FALSE_MAX = 0.90, 0.05
+# Periods differ up to this q.
+PERIODS_FALSE_MAX = 0.01
 
 
 def run(tollgate, environment, *arguments, text=None):
@@ -100,10 +105,17 @@ def person(tollgate, seed):
                        for (tool, arguments), answer in zip(asked, ask(tollgate, environment, asked))}
             page = Path(folder, "report.html")
             run(tollgate, environment, "report", "--days", "30", "--html", str(page))
-            return ready["planted"], raw, drivers, answers, page.read_text()
+            return in_units(ready["planted"]), raw, drivers, answers, page.read_text()
         finally:
             sandbox.terminate()
             sandbox.wait()
+
+
+def in_units(planted):
+    """Energy is planted in kilojoules, and answers have kilocalories."""
+    for effect in planted["effects"]:
+        effect["size"] *= KILOCALORIES if effect["metric"] == "workout_energy" else 1
+    return planted
 
 
 def local_day(instant, offset):
@@ -114,20 +126,19 @@ def local_day(instant, offset):
 
 
 def series_of(raw):
-    """The metrics by local day in the units of the answers, the offsets by day, and all sleeps on one clock."""
+    """The metrics by local day in the units of the answers, the offsets by day, and all sleeps with theirs."""
     values, offsets, days, spans = {}, {}, {}, []
-    _, clock_min = local_day(raw["cycle"][0]["start"], max(raw["cycle"], key=lambda own: own["start"])["timezone_offset"])
     put = lambda metric, day, value: values.setdefault(metric, {}).__setitem__(day, value)
     for sleep in raw["sleep"]:
         day, offsets_min = local_day(sleep["end"], sleep["timezone_offset"])
-        minute = lambda end: int(pd.Timestamp(sleep[end]).timestamp() // 60) + clock_min
-        spans.append((minute("start"), minute("end"), bool(sleep["nap"])))
+        minute = lambda end: int(pd.Timestamp(sleep[end]).timestamp() // 60)
+        spans.append((minute("start"), minute("end"), bool(sleep["nap"]), offsets_min))
         days[sleep["cycle_id"]], offsets[day] = day, offsets_min
         stages = sleep["score"]["stage_summary"]
         asleep_ms = sum(stages[f"total_{stage}_time_milli"] for stage in ("light_sleep", "slow_wave_sleep", "rem_sleep"))
-        put("asleep", day, asleep_ms / 60_000)
+        put("asleep", day, minutes(asleep_ms))
         put("respiratory_rate", day, sleep["score"]["respiratory_rate"])
-        put("sleep_need", day, sum(sleep["score"]["sleep_needed"].values()) / 60_000)
+        put("sleep_need", day, minutes(sum(sleep["score"]["sleep_needed"].values())))
         began = pd.Timestamp(sleep["start"]) + pd.Timedelta(minutes=offsets_min)
         # 22:30 is −90 and 00:30 is 30.
         put("bedtime", day, (began.hour * 60 + began.minute - 720) % 1440 - 720)
@@ -190,13 +201,13 @@ def day_number(date):
 def agrees(name, theirs, ours):
     if isinstance(theirs, list):
         return len(theirs) == len(ours) and all(agrees(name, *both) for both in zip(theirs, ours))
-    if isinstance(theirs, (str, bool)) or theirs is None:
+    if isinstance(theirs, (str, bool)) or theirs is None or ours is None:
         return theirs == ours
     # Small p-values are compared by their size, as far as doubles can tell.
     if name.split()[-1] in ("p", "q"):
-        return abs(theirs - ours) <= 2e-3 * ours + 1e-12
-    # Six digits are shown, of values whose seconds are rounded to tenths.
-    return abs(theirs - ours) <= 1e-3 * max(1.0, abs(ours))
+        return abs(theirs - ours) <= 1e-4 * ours + 1e-12
+    # Six digits are shown, and three decimals of some values.
+    return abs(theirs - ours) <= max(5.1e-4, 1e-4 * abs(ours))
 
 
 def cause(metric):
@@ -238,11 +249,40 @@ def is_true(planted, claim):
     }[claim["kind"]]()
 
 
+def is_common(planted, shared):
+    """Whether what the best nights have in common follows from what was planted."""
+    plant, effects = planted["plant"], {own["metric"] for own in planted["effects"]}
+    if "recovery" not in effects:
+        return False
+    # What caffeine does to a night and to its recovery is on the same day.
+    return shared["name"] == QUESTIONS["late_caffeine"] or (cause(shared["name"]) in effects and shared["days_before"] == 0)
+
+
+def differs(planted, metric, periods):
+    """Whether a difference of two periods follows from what was planted."""
+    touches = lambda own, span: own["days"][0] <= span[1] and span[0] <= own["days"][1]
+    return any(own["metric"] == cause(metric) and touches(own, span) for own in planted["effects"] for span in periods)
+
+
+def all_claims(planted, drivers, told):
+    """Everything that an answer to many questions at once calls a finding: its name, and whether it was planted."""
+    for claim in drivers["claims"]:
+        yield f"{claim['kind']} {claim['metric']} {claim.get('other', '')}".strip(), is_true(planted, claim)
+    for shared in drivers["best_nights"]["shared"]:
+        yield f"best nights {shared['name']}", is_common(planted, shared)
+    for tool in ("get_whoop_review", "get_whoop_comparison"):
+        answer = told[tool, None]
+        periods = tools.periods(tool, answer)
+        for own in answer["metrics"]:
+            if (own["q"] or 0) <= PERIODS_FALSE_MAX and "p" in own:
+                yield f"{tool} {own['metric']}", differs(planted, own["metric"], periods)
+
+
 def main():
     tollgate, people = str(Path(sys.argv[1]).resolve()), int(sys.argv[2])
     first = int(sys.argv[3]) if len(sys.argv) > 3 else 0
     planted_effects = found = claims_made = wrong = compared = differing = 0
-    missed, false_claims = {}, {}
+    missed, false_claims, by_kind = {}, {}, {}
     with ThreadPoolExecutor(max_workers=2) as pool:
         for planted, raw, drivers, told, page in pool.map(lambda seed: person(tollgate, seed), range(first, first + people)):
             series, offsets, spans = series_of(raw)
@@ -250,15 +290,17 @@ def main():
                        for field, question in QUESTIONS.items()} | {JET_LAG: stats.jet_lag(offsets)}
             answers = {question: own for question, own in answers.items() if question != JET_LAG or own.any()}
             claims = drivers["claims"]
-            claims_made += len(claims)
-            for claim in claims:
-                if not is_true(planted, claim):
+            for name, is_planted in all_claims(planted, drivers, told):
+                claims_made += 1
+                if not is_planted:
                     wrong += 1
-                    what = f"{planted['plant']}: {claim['kind']} {claim['metric']} {claim.get('other', '')}".strip()
+                    what = f"{planted['plant']}: {name}"
                     false_claims[what] = false_claims.get(what, 0) + 1
+                kind = name.split()[0]
+                by_kind[kind] = np.add(by_kind.get(kind, (0, 0)), (not is_planted, 1))
             today = tools.number(told["get_whoop_today", None]["date"])
             pairs = [*recompute(drivers, series, answers), *tools.checks(told, series, spans, today),
-                     *tools.report_checks(page, series, answers)]
+                     *reported.checks(page, series, answers, spans, today)]
             for name, theirs, ours in pairs:
                 compared += 1
                 if not agrees(name, theirs, ours):
@@ -273,6 +315,7 @@ def main():
                     what = f"{planted['plant']} {effect['metric']}: {'size' if own else 'not claimed'}"
                     missed[what] = missed.get(what, 0) + 1
     print(f"missed: {missed}\nfalse: {false_claims}")
+    print("false of all, by kind:", ", ".join(f"{kind} {own[0]} of {own[1]}" for kind, own in sorted(by_kind.items())))
     print(f"{people} people: {found} of {planted_effects} planted effects found with their size inside the interval, "
           f"{wrong} of {claims_made} claims false, {compared - differing} of {compared} recomputed numbers agree")
     # A handful of people says little about shares; then only the numbers must agree.

@@ -76,8 +76,11 @@ def memory(series):
 
 
 def effective_mean(series):
-    rho = memory(series)
-    return min(max(len(series) * (1 - rho) / (1 + rho), 1), len(series))
+    return effective(len(series), memory(series))
+
+
+def effective(n, rho):
+    return min(max(n * (1 - rho) / (1 + rho), 1), n)
 
 
 def effective_pairs(x, y):

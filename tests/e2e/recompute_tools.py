@@ -1,11 +1,8 @@
-"""The other insight tools and the report recomputed in Python: baselines, HRV status, periods, training load, sleep,
+"""The other insight tools recomputed in Python: baselines, HRV status, periods, training load, sleep,
 records, blocks, single trends and relations. `checks` yields the name of a number, the number of the binary, and ours.
 
 Series are those of `recompute_survey`, here in the units of the answers: HRV in milliseconds.
 """
-
-import html
-import re
 
 import numpy as np
 import pandas as pd
@@ -43,70 +40,74 @@ def last(series, until, days):
     return series[(series.index > until - days) & (series.index <= until)]
 
 
-def median_range(theirs, series, until, days, unit):
-    """A baseline: the median, 1.4826 MAD, and two of them to each side, within what is possible."""
+def median_range(series, until, days, unit):
+    """A baseline: the median, 1.4826 MAD, and two of them to each side, within what is possible; None with too few days."""
     own = last(series, until, days)
     if len(own) < -(-days // 2):
-        yield "baseline status", theirs["status"], "not_enough_data"
-        yield "baseline missing", theirs["missing"], -(-days // 2) - len(own)
-        return
+        return None
     middle = own.median()
     spread = 1.4826 * (own - middle).abs().median()
-    yield "baseline n", theirs["n"], len(own)
-    yield "baseline n_eff", theirs["n_eff"], stats.effective_mean(own)
-    yield "baseline median", theirs["median"], middle
-    yield "baseline spread", theirs["spread"], spread
     low, high = middle - 2 * spread, middle + 2 * spread
     # HRV is judged by its logarithm, which has no bounds.
-    yield "usual low", theirs["usual"]["low"], low if unit == "milliseconds" else max(low, 0)
-    yield "usual high", theirs["usual"]["high"], min(high, HIGHEST.get(unit, np.inf))
+    return {"n": len(own), "n_eff": stats.effective_mean(own), "median": middle, "spread": spread,
+            "low": low if unit == "milliseconds" else max(low, 0), "high": min(high, HIGHEST.get(unit, np.inf))}
 
 
-def week_range(theirs, series, until, is_log):
-    """The mean of 7 days against the mean of 60, plus and minus half a standard deviation."""
+def baseline(theirs, series, until, days, unit):
+    ours = median_range(series, until, days, unit)
+    if ours is None:
+        yield "baseline missing", theirs["missing"], -(-days // 2) - len(last(series, until, days))
+        return
+    yield from compared("baseline", theirs | theirs.get("usual", {}), ours)
+
+
+def week_state(series, until, is_log):
+    """The mean of 7 days against the mean of 60, plus and minus half a standard deviation; None with too few nights."""
     own = np.log(series) if is_log else series
     shown = np.exp if is_log else float
     week, long = last(own, until, 7), last(own, until, 60)
     if len(week) < 3 or len(long) < 30:
-        yield "week status", theirs["status"], "not_enough_data"
-        return
-    is_hrv = "mean_7_ms" in theirs
+        return None
     low, high = long.mean() - long.std() / 2, long.mean() + long.std() / 2
-    found = theirs["range_ms" if is_hrv else "range"]
-    yield "week mean", theirs["mean_7_ms" if is_hrv else "mean_7"], shown(week.mean())
-    yield "week low", found["low"], shown(low)
-    yield "week high", found["high"], shown(high)
-    yield "week n", [theirs["n_7"], theirs["n"]], [len(week), len(long)]
-    yield "week n_eff", theirs["n_eff"], stats.effective_mean(long)
-    yield "week position", theirs["position"], "below" if week.mean() < low else "above" if week.mean() > high else "within"
-    if is_hrv and len(week) >= 5:
-        yield "HRV CV", theirs["cv_pct"], 100 * week.std() / week.mean()
+    position = "below" if week.mean() < low else "above" if week.mean() > high else "within"
+    cv = 100 * week.std() / week.mean() if is_log and len(week) >= 5 else None
+    return {"n_7": len(week), "n": len(long), "n_eff": stats.effective_mean(long), "mean": shown(week.mean()),
+            "low": shown(low), "high": shown(high), "position": position, "cv_pct": cv}
 
 
-def training_load(theirs, load):
+def week_range(theirs, series, until, is_log):
+    ours = week_state(series, until, is_log)
+    if theirs["status"] == "found":
+        theirs = theirs | theirs.get("range_ms", theirs.get("range"))
+        theirs["mean"] = theirs.get("mean_7_ms", theirs.get("mean_7"))
+        ours = ours and {name: own for name, own in ours.items() if name in theirs}
+    yield from compared("week", theirs, ours)
+
+
+def load_state(load):
+    """Fitness, fatigue and form after the last day with a load."""
     slow, fast = np.exp(-1 / 42), np.exp(-1 / 7)
     ctl = atl = 0.0
     for own in load:
         ctl, atl = ctl * slow + own * (1 - slow), atl * fast + own * (1 - fast)
     until = load.index[-1]
     week, before = last(load, until, 7), last(load, until - 7, 21)
-    yield "load day", theirs["day"], date(until)
-    yield "load n", [theirs["n"], theirs["unknown_days"]], [len(load), until - load.index[0] + 1 - len(load)]
-    yield "CTL", theirs["ctl"], ctl
-    yield "ATL", theirs["atl"], atl
-    yield "TSB", theirs["tsb"], ctl - atl
-    if len(week) >= 5 and len(before) >= 15 and before.mean() > 0:
-        yield "ACWR uncoupled", theirs["acwr_uncoupled"], week.mean() / before.mean()
-    if len(week) == 7 and week.std() > 0:
-        yield "monotony", theirs["monotony"], week.mean() / week.std()
-        yield "week strain", theirs["week_strain"], week.sum() * week.mean() / week.std()
+    known = len(week) >= 5 and len(before) >= 15 and before.mean() > 0
+    whole = len(week) == 7
+    monotony = week.mean() / week.std() if whole and week.std() > 0 else None
+    return {"day": date(until), "n": len(load), "unknown_days": int(until - load.index[0] + 1 - len(load)), "ctl": ctl,
+            "atl": atl, "tsb": ctl - atl, "acwr_uncoupled": week.mean() / before.mean() if known else None,
+            "week_load": week.sum() if whole else None, "monotony": monotony,
+            "week_strain": week.sum() * monotony if monotony is not None else None}
 
 
-def regularity(theirs, spans, first, until):
-    """The Sleep Regularity Index by minute, from noon to noon; `spans` are minutes on one clock, with nap or not."""
-    own = [span for span in spans if first * 1440 <= span[1] < (until + 1) * 1440]
-    asleep = np.zeros(((until - first + 4) * 1440,), bool)
-    base = (first - 2) * 1440 + 720
+def regularity(spans, first, until):
+    """The Sleep Regularity Index by minute, from noon to noon; None with too few nights. `spans` are minutes of UTC with
+    nap or not and the minutes east of Greenwich; all count on the clock of the first one."""
+    own = sorted(span for span in spans if first * 1440 <= span[1] + span[3] < (until + 1) * 1440)
+    own = [(start + own[0][3], end + own[0][3], is_nap) for start, end, is_nap, _ in own]
+    asleep = np.zeros(((until - first + 6) * 1440,), bool)
+    base = (first - 3) * 1440 + 720
     nights = {}
     for start, end, is_nap in own:
         asleep[start - base:end - base] = True
@@ -116,30 +117,35 @@ def regularity(theirs, spans, first, until):
             nights[day] = (start, end)
     pairs = [day for day in sorted(nights) if day + 1 in nights]
     if len(pairs) < 7:
-        yield "SRI status", theirs["status"], "not_enough_data"
-        return
+        return None
     at = lambda day: (day - 1) * 1440 + 720 - base
     same = [np.mean(asleep[at(day):at(day) + 1440] == asleep[at(day + 1):at(day + 1) + 1440]) for day in pairs]
     middles = pd.Series({day: ((a + b) // 2 - 720) % 1440 for day, (a, b) in sorted(nights.items())}).astype(float)
     free = np.isin(stats.weekday(middles.index), (5, 6))
-    yield "SRI", theirs["sri"], -100 + 200 * np.mean(same)
-    yield "SRI n", [theirs["n"], theirs["pairs"]], [len(nights), len(pairs)]
-    yield "mid-sleep", theirs["mid_sleep_min"], (middles.mean() - 720) % 1440
-    yield "mid-sleep SD", theirs["mid_sleep_deviation_min"], middles.std()
-    if free.sum() >= 2 and (~free).sum() >= 2:
-        yield "social jet lag", theirs["social_jet_lag_min"], abs(middles[free].mean() - middles[~free].mean())
+    has_both = free.sum() >= 2 and (~free).sum() >= 2
+    return {"n": len(nights), "n_eff": stats.effective_mean(middles), "pairs": len(pairs),
+            "sri": -100 + 200 * np.mean(same), "mid_sleep_min": (middles.mean() - 720) % 1440,
+            "mid_sleep_deviation_min": middles.std(),
+            "social_jet_lag_min": abs(middles[free].mean() - middles[~free].mean()) if has_both else None}
 
 
-def sleep_need(theirs, asleep, need, until, days):
-    short = (need - asleep).dropna()
-    short = last(short, until, days)
-    if len(short) < 4:
+def sleep_need(asleep, need, until, days):
+    both = pd.DataFrame({"asleep": asleep, "need": need}).dropna()
+    both = both[(both.index > until - days) & (both.index <= until)]
+    if len(both) < 4:
+        return None
+    short = both.need - both.asleep
+    return {"n": len(both), "n_eff": stats.effective_mean(short), "asleep_min": both.asleep.mean(),
+            "need_min": both.need.mean(), "debt_min": short.sum(), "short_per_night_min": short.mean(),
+            "nights_below_need": int((short > 0).sum())}
+
+
+def compared(name, theirs, ours):
+    """Each number of an answer, or that both say there is too little data."""
+    if ours is None or theirs["status"] != "found":
+        yield f"{name} status", theirs["status"], "found" if ours else "not_enough_data"
         return
-    yield "need n", theirs["n"], len(short)
-    yield "need n_eff", theirs["n_eff"], stats.effective_mean(short)
-    yield "sleep debt", theirs["debt_min"], short.sum()
-    yield "short per night", theirs["short_per_night_min"], short.mean()
-    yield "nights below need", theirs["nights_below_need"], int((short > 0).sum())
+    yield from ((f"{name} {field}", theirs[field], value) for field, value in ours.items())
 
 
 def period(theirs, series, first, second):
@@ -150,7 +156,8 @@ def period(theirs, series, first, second):
         yield "period status", theirs["status"], "not_enough_data"
         return
     n = len(a) + len(b)
-    inflation = n / (stats.effective_mean(a) + stats.effective_mean(b))
+    rho = stats.memory(flat)
+    inflation = n / (stats.effective(len(a), rho) + stats.effective(len(b), rho))
     ours = stats.judged(a.mean() - b.mean(), n, [(own.var() / len(own), len(own) - 1) for own in (a, b)], inflation)
     pooled = np.sqrt(((len(a) - 1) * a.var() + (len(b) - 1) * b.var()) / (n - 2))
     yield "period n", theirs["n"], n
@@ -191,6 +198,14 @@ def fields(theirs, ours, interval):
         yield end, theirs[interval][end], ours[end]
 
 
+def periods(tool, answer):
+    """The two periods, in days, that an answer compares."""
+    if tool == "get_whoop_comparison":
+        return tuple(tuple(map(number, answer[which])) for which in ("first", "second"))
+    since, to = number(answer["from"]), number(answer["to"])
+    return (since, to), (2 * since - to - 1, since - 1)
+
+
 def checks(answers, series, spans, today):
     """Every number of the answers to `asked` that has a formula. `series` in the units of the answers."""
     of = lambda tool, metric=None: answers[tool, metric]
@@ -199,24 +214,29 @@ def checks(answers, series, spans, today):
     for own in now["metrics"]:
         newest = last(series[own["metric"]], today, 7)
         yield "newest", [own["day"], own["value"]["value"]], [date(newest.index[-1]), float(newest.iloc[-1])]
-        yield from median_range(own["baseline"], series[own["metric"]], newest.index[-1] - 1, 30, own["unit"])
+        yield from baseline(own["baseline"], series[own["metric"]], newest.index[-1] - 1, 30, own["unit"])
     yield from week_range(now["hrv"], series["hrv"], today, True)
     year = lambda metric: last(series[metric], today, 367)
-    yield from training_load(now["training_load"], year("workout_energy"))
+    load = load_state(year("workout_energy"))
+    for answer in (now, of("get_whoop_review")):
+        yield from compared("load", answer["training_load"], load)
+    yield from compared("load", of("get_whoop_training_load")["load"], load)
     for own in of("get_whoop_training_load")["signs"]:
         yield from week_range(own["week"], series[own["metric"]], number(own["week"].get("to", date(today))), own["metric"] == "hrv")
     sleep = of("get_whoop_sleep_report")
-    yield from regularity(sleep["regularity"], spans, number(sleep["from"]), today)
-    yield from sleep_need(sleep["need"], series["asleep"], series["sleep_need"], today, 30)
-    yield from sleep_need(sleep["need_7_days"], series["asleep"], series["sleep_need"], today, 7)
+    yield from compared("regularity", sleep["regularity"], regularity(spans, number(sleep["from"]), today))
+    need = lambda until, days: sleep_need(series["asleep"], series["sleep_need"], until, days)
+    yield from compared("need", sleep["need"], need(today, 30))
+    yield from compared("need of 7 days", sleep["need_7_days"], need(today, 7))
     review, comparison = of("get_whoop_review"), of("get_whoop_comparison")
-    to = number(review["to"])
-    spans_of = {"review": ((to - 29, to), (to - 59, to - 30))}
-    spans_of["comparison"] = tuple(tuple(today - ago for ago in PERIODS[which]) for which in ("first", "second"))
-    for name, answer in (("review", review), ("comparison", comparison)):
+    since, to = number(review["from"]), number(review["to"])
+    yield from compared("review regularity", review["sleep"], regularity(spans, since, to))
+    yield from compared("review need", review["sleep_need"], need(to, to - since + 1))
+    for tool, answer in (("get_whoop_review", review), ("get_whoop_comparison", comparison)):
         for own in answer["metrics"]:
-            metric = year(own["metric"]) if name == "review" else series[own["metric"]]
-            yield from period(own, metric, *spans_of[name])
+            # A review knows what its last day knew.
+            metric = last(year(own["metric"]), to, 999) if answer is review else series[own["metric"]]
+            yield from period(own, metric, *periods(tool, answer))
         p = [own["p"] for own in answer["metrics"] if "p" in own]
         found = [own["q"] for own in answer["metrics"] if "p" in own]
         yield from (("q", a, b) for a, b in zip(found, stats.multipletests(p, method="fdr_bh")[1]))
@@ -226,7 +246,7 @@ def checks(answers, series, spans, today):
         yield from fields(theirs, ours, "per_30_days_interval")
     for metric in ("hrv", "recovery"):
         for theirs, days in zip(of("get_whoop_baseline", metric)["baselines"], (14, 30, 90)):
-            yield from median_range(theirs, series[metric], today, days, of("get_whoop_baseline", metric)["unit"])
+            yield from baseline(theirs, series[metric], today, days, of("get_whoop_baseline", metric)["unit"])
     theirs = of("get_whoop_relation")["relation"]
     ours = stats.correlation(last(series["strain"], today, 365), last(series["recovery"], today, 365), 1)
     yield "r", theirs["r"], ours["size"]
@@ -241,26 +261,3 @@ def checks(answers, series, spans, today):
     yield from blocks(of("get_whoop_aggregates", "hrv"), series["hrv"], today)
 
 
-REPORTED = {"Recovery": "recovery", "HRV": "hrv", "Resting heart rate": "resting_heart_rate", "Time asleep": "asleep",
-            "Respiratory rate": "respiratory_rate"}
-
-
-def report_checks(page, series, answers):
-    """The days in the report's tables and the number of its claims and looks, against the raw records."""
-    text = html.unescape(page)
-    looks, since, until = re.search(r"(\d+) looks at the data from (\S+) to (\S+)\.", text).groups()
-    tested = series | {"hrv": np.log(series["hrv"])}
-    again, count = stats.survey(tested, answers, number(since), number(until))
-    yield "report looks", int(looks), count
-    said = text.split("<h2>What the data says</h2>")[1].split('<p class="soft">')[0]
-    yield "report claims", said.count("<li>"), sum(look["q"] <= stats.FALSE_MAX for look in again)
-    by_day = text.split("<h2>By day</h2>")[1].split("</section>")[0]
-    for title, metric in REPORTED.items():
-        table = by_day.split(f"Data of {title}<")[1].split("</table>")[0]
-        rows = re.findall(r"<td>(\d{4}-\d\d-\d\d)</td><td>([^<]*)</td>", table)
-        yield f"report days of {title}", len(rows) > 25, True
-        for day, shown in rows:
-            parts = [float(own) for own in re.findall(r"[\d.]+", shown)]
-            value = 60 * parts[0] + parts[1] if " h " in shown else parts[0]
-            decimals = len(shown.split(".")[1].split()[0]) if "." in shown else 0
-            yield f"report {title} {day}", bool(abs(value - series[metric][number(day)]) <= 0.51 * 10**-decimals), True
