@@ -92,6 +92,11 @@ events.onmessage = (event) => {
   if (log && news.audit) followLog();
 };
 
+// The browser connects again by itself, unless the answer is no stream: signed out, or a proxy without its gate. Some
+// browsers report an error when the page is left, too.
+const ended = document.querySelector('[data-live-ended]');
+events.onerror = () => setTimeout(() => { if (ended) ended.hidden = events.readyState !== EventSource.CLOSED; }, 1000);
+
 // Work in the background: the page is loaded again until it has ended.
 const poll = Number(document.querySelector('[data-poll]')?.dataset.poll ?? 0);
 if (poll > 0) setTimeout(() => location.reload(), poll);

@@ -94,11 +94,14 @@ export const tests = {
     await other.goto(link);
     await other.getByRole('button', { name: 'Sign in' }).click();
     await other.getByRole('heading', { name: 'Overview' }).waitFor();
+    await other.goto('/approvals');
 
     await page.goto(`${windows.base}/people/sessions-test`);
     await page.getByRole('cell', { name: 'Chrome on Linux' }).waitFor();
     await page.getByRole('button', { name: 'Sign sessions-test out everywhere' }).click();
     await page.getByText('sessions-test is not signed in').waitFor();
+    // An open page must not look as if nothing waited.
+    await other.getByText('does not update by itself any more').waitFor();
     assert.equal((await other.goto('/')).status(), 401);
     await windows.close(other);
     await windows.close(page);
