@@ -26,7 +26,7 @@ pub enum SslMode {
 pub(super) enum Host {
     Name(String),
     /// The folder of the server's Unix socket.
-    Socket(PathBuf),
+    Socket(String),
 }
 
 /// A parsed address. It prints without its password.
@@ -114,7 +114,7 @@ impl fmt::Display for Address {
         match &self.host {
             Host::Name(host) => write!(f, "postgres://{user}@{host}:{port}/{database}"),
             Host::Socket(folder) => {
-                write!(f, "postgres://{user}@:{port}/{database}?host={}", folder.display())
+                write!(f, "postgres://{user}@:{port}/{database}?host={folder}")
             }
         }
     }
@@ -206,11 +206,11 @@ fn host(in_address: &str, option: Option<&str>) -> Result<Host, AddressError> {
     match (in_address, option) {
         (Some(_), Some(_)) => Err(AddressError::Repeated("host".to_owned())),
         (None, None) => Err(AddressError::Missing("host")),
-        (None, Some(folder)) if folder.starts_with('/') => Ok(Host::Socket(folder.into())),
+        (None, Some(folder)) if folder.starts_with('/') => Ok(Host::Socket(folder.to_owned())),
         (None, Some(name)) => Ok(Host::Name(name.to_owned())),
         (Some(host), None) => {
             let host = decoded(host)?;
-            Ok(if host.starts_with('/') { Host::Socket(host.into()) } else { Host::Name(host) })
+            Ok(if host.starts_with('/') { Host::Socket(host) } else { Host::Name(host) })
         }
     }
 }

@@ -233,10 +233,9 @@ impl Session {
 
 fn config(address: &Address) -> Config {
     let mut config = Config::new();
-    match &address.host {
-        Host::Name(name) => config.host(name),
-        Host::Socket(folder) => config.host_path(folder),
-    };
+    // It takes a path for the folder of a socket. On Windows, which has none, it is a name that is not found.
+    let (Host::Name(host) | Host::Socket(host)) = &address.host;
+    config.host(host);
     if let Some(password) = &address.password {
         config.password(password.expose());
     }
