@@ -13,6 +13,10 @@ use crate::tools::process::{Started, free_port};
 use crate::tools::programs;
 
 const FILE: &str = "packaging/Dockerfile";
+/// With a `/proc`, as engines give one; the mount ends with the command.
+const IN_CHROOT: &str =
+    "mount -t proc proc \"$1/proc\" && user=$0 && exec chroot --userspec=\"$user\" \"$@\"";
+const ADMINISTRATOR: &str = "root:root";
 const START_WAIT_MAX: Duration = Duration::from_secs(20);
 
 /// An instruction with its text, continued lines joined.
@@ -69,7 +73,7 @@ fn last_stage(text: &str) -> Vec<Instruction> {
 
 fn take(step: &Instruction, root: &Path, bench: &Bench, image: &mut Image) -> Result<()> {
     match step.name.as_str() {
-        "RUN" => drop(done(&mut inside(root, &[], &["sh", "-ec", &step.text]))?),
+        "RUN" => drop(done(&mut inside(root, ADMINISTRATOR, &["sh", "-ec", &step.text]))?),
         "COPY" => {
             let to = step.text.split_whitespace().last().unwrap_or_default();
             ensure!(step.text.contains("target/release/tollgate"), "it copies {}", step.text);
@@ -94,9 +98,9 @@ fn take(step: &Instruction, root: &Path, bench: &Bench, image: &mut Image) -> Re
 }
 
 /// A command in the folder, with nothing but these variables and a path.
-fn inside(root: &Path, options: &[String], words: &[&str]) -> Command {
-    let mut command = Command::new("chroot");
-    command.args(options).arg(root).args(words).env_clear();
+fn inside(root: &Path, user: &str, words: &[&str]) -> Command {
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-ec", IN_CHROOT, user]).arg(root).args(words).env_clear();
     command.env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
     command
 }
@@ -104,9 +108,9 @@ fn inside(root: &Path, options: &[String], words: &[&str]) -> Command {
 /// The gate listens, its health check says so, and its home is its user's alone.
 fn serves(root: &Path, image: &Image) -> Result<()> {
     ensure!(!image.user.is_empty() && image.user != "root", "it would run as root");
-    let options = [format!("--userspec={0}:{0}", image.user)];
+    let user = format!("{0}:{0}", image.user);
     let of_user = |words: &[&str]| {
-        let mut command = inside(root, &options, words);
+        let mut command = inside(root, &user, words);
         command.envs(image.variables.iter().map(|(name, value)| (name, value)));
         command
     };
@@ -121,7 +125,8 @@ fn serves(root: &Path, image: &Image) -> Result<()> {
         ensure!(Instant::now() < until, "not healthy: {}", fs::read_to_string(&log)?);
         std::thread::sleep(Duration::from_millis(200));
     }
-    let owner = done(&mut inside(root, &[], &["stat", "-c", "%U %a", "/data", "/data/home"]))?;
+    let owner =
+        done(&mut inside(root, ADMINISTRATOR, &["stat", "-c", "%U %a", "/data", "/data/home"]))?;
     ensure!(owner.lines().all(|line| line == format!("{} 700", image.user)), "{owner}");
     drop(gate);
     Ok(())
