@@ -292,7 +292,8 @@ fn http(
         Credential::Held(secret) => Some(secret.expose().clone()),
         Credential::Sealed(_) => None,
     };
-    let mut url = Url::parse(url).map_err(|error| format!("its address is not a URL: {error}"))?;
+    let address = Url::parse(url).map_err(|error| format!("its address is not a URL: {error}"))?;
+    let mut url = address.clone();
     if let Some(query) = query.and_then(held) {
         url.set_query(Some(&query));
     }
@@ -314,6 +315,7 @@ fn http(
     options.login = (!has_own_token).then(|| ServerLogin {
         logins: Arc::clone(&factory.logins),
         server: spec.name.clone(),
+        url: address,
         per_grant: spec.options.per_grant,
     });
     if secure {

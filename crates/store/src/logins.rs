@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use url::Url;
 
 use crate::hex;
 use crate::home::Home;
 use crate::locked_file::{FileError, FileVersion, Folder, FolderLock};
 use crate::random::{Random, RandomError};
-use crate::registry::{Registry, SharedFolder};
+use crate::registry::{Registry, Server, SharedFolder, Target};
 use crate::secret::Secret;
 use crate::vault::{Vault, VaultError};
 
@@ -144,6 +145,46 @@ impl LoginFacts {
     pub fn is_signed_in(&self) -> bool {
         self.state == LoginState::SignedIn
     }
+
+    /// The login as the server at this address can use it: one that was made for another address is none.
+    #[must_use]
+    pub fn at(mut self, address: &str) -> LoginFacts {
+        let is_same = Url::parse(address).is_ok_and(|address| address.as_str() == self.url);
+        if self.is_signed_in() && !is_same {
+            let message = "the server's address has changed since the sign-in".to_owned();
+            self.state = LoginState::NeedsSignIn { since_us: self.created_us, message };
+        }
+        self
+    }
+
+    /// What only the owner can do for this login, if anything.
+    pub fn owner_step(&self) -> Option<OwnerStep<'_>> {
+        match (&self.state, &self.needs_scope) {
+            (LoginState::NeedsSignIn { message, .. }, _) => {
+                Some(OwnerStep::SignIn { why: message })
+            }
+            (LoginState::SignedIn, Some(needs)) if needs.tries < SCOPE_TRIES_MAX => {
+                Some(OwnerStep::AllowScopes(&needs.scopes))
+            }
+            (LoginState::SignedIn, Some(needs)) => Some(OwnerStep::AskForRight(&needs.scopes)),
+            (LoginState::SignedIn, None) => None,
+        }
+    }
+}
+
+/// How often the owner is asked to sign in for the same scopes.
+pub const SCOPE_TRIES_MAX: u32 = 2;
+
+/// What only the owner can do for a login.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OwnerStep<'f> {
+    SignIn {
+        why: &'f str,
+    },
+    /// Sign in again and allow these scopes.
+    AllowScopes(&'f [String]),
+    /// Signing in again did not give them: the account may lack the right.
+    AskForRight(&'f [String]),
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -223,6 +264,17 @@ impl Logins {
         }
         all.sort_by(|a, b| a.grant.cmp(&b.grant));
         Ok(all)
+    }
+
+    /// Whether there is no login at any server.
+    pub fn is_empty(&self) -> Result<bool, LoginsError> {
+        Ok(self.files.names(is_name)?.is_empty())
+    }
+
+    /// The logins of a server as it can use them now; none for a server without an address.
+    pub fn at_server(&self, server: &Server) -> Result<Vec<LoginFacts>, LoginsError> {
+        let Target::Url { url, .. } = &server.target else { return Ok(Vec::new()) };
+        Ok(self.of_server(&server.name)?.into_iter().map(|facts| facts.at(url)).collect())
     }
 
     /// Changes whenever the login changes; costs one `stat`, or one read of a local row.

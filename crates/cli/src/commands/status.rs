@@ -179,8 +179,8 @@ impl HomeStatus {
 fn server_logins(effective: &Effective, stores: &Stores) -> Result<Vec<LoginFacts>> {
     let logins = stores.logins();
     let mut all = Vec::new();
-    for name in effective.servers.keys() {
-        for mut facts in logins.store.of_server(name)? {
+    for server in effective.servers.values() {
+        for mut facts in logins.store.at_server(server)? {
             let label = |id: &String| {
                 let grant = effective.grants().iter().find(|grant| grant.id == *id);
                 grant.map_or_else(|| id.clone(), |grant| grant.label.clone())

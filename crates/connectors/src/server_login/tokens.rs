@@ -41,6 +41,8 @@ pub struct Bearer {
     pub token: Secret,
     /// All secrets of the login, which a server must not show.
     pub secrets: Arc<Vec<Secret>>,
+    /// The address that was signed in to. The token is for no other.
+    pub server_url: Arc<str>,
     /// The issuer gave it for this request. A server that refuses it refuses the login.
     pub is_new: bool,
 }
@@ -203,7 +205,8 @@ fn keep(
 ) -> Result<Bearer, LoginError> {
     let token = login.tokens.access.clone().ok_or_else(|| not_signed_in(&login.facts.server))?;
     let secrets = Arc::new(login.tokens.secrets().cloned().collect());
-    let bearer = Bearer { token, secrets, is_new: false };
+    let server_url = login.facts.url.as_str().into();
+    let bearer = Bearer { token, secrets, server_url, is_new: false };
     let until_us = login.facts.expires_us.map(|at| at.saturating_sub(ahead_us(login)));
     let read = version.map(|version| (version, bearer.clone(), until_us));
     state.with(|memory| memory.read = read);

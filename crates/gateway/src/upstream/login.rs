@@ -9,6 +9,7 @@ use hyper::{HeaderMap, StatusCode};
 use oauth::client::challenge::{Challenge, Need};
 use store::logins::LoginKey;
 use store::secret::Secret;
+use url::Url;
 
 use super::error::UpstreamError;
 use super::mask::Mask;
@@ -21,6 +22,8 @@ const OWNER: &str = "owner";
 pub struct ServerLogin {
     pub logins: Arc<ServerLogins>,
     pub server: String,
+    /// The address of the server now.
+    pub url: Url,
     /// Each grant has its own login.
     pub per_grant: bool,
 }
@@ -33,7 +36,12 @@ impl ServerLogin {
         } else {
             LoginKey::shared(&self.server)
         };
-        LinkLogin { logins: Arc::clone(&self.logins), key, mask: Mutex::default() }
+        LinkLogin {
+            logins: Arc::clone(&self.logins),
+            key,
+            url: self.url.clone(),
+            mask: Mutex::default(),
+        }
     }
 }
 
@@ -44,6 +52,7 @@ type LoginMask = (Arc<Vec<Secret>>, Arc<Mask>);
 pub(super) struct LinkLogin {
     logins: Arc<ServerLogins>,
     key: LoginKey,
+    url: Url,
     mask: Mutex<Option<LoginMask>>,
 }
 
@@ -145,7 +154,11 @@ impl LinkLogin {
         known.as_ref().map(|(_, mask)| Arc::clone(mask))
     }
 
+    /// The token as a header. A server whose address was changed gets none that was made for another address.
     fn attached(&self, bearer: Bearer) -> Result<AttachedToken, UpstreamError> {
+        if *bearer.server_url != *self.url.as_str() {
+            return Err(self.sign_in_needed("its address has changed since the sign-in"));
+        }
         let text = Secret::<String>::new(format!("Bearer {}", bearer.token.expose()));
         let Ok(mut header) = HeaderValue::from_str(text.expose()) else {
             return Err(self.sign_in_needed("its token is not a valid header value"));

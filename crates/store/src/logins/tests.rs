@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use super::*;
+use crate::registry::{Origin, ServerOptions};
 use crate::vault::KEY_BYTES;
 
 const PLANTED: [&str; 3] = ["planted-client-secret", "planted-access", "planted-refresh"];
@@ -156,4 +157,53 @@ fn a_locked_login_is_locked_for_others() {
     for name in ["", "../x", "a/b", "A"] {
         assert!(matches!(logins.try_lock(name), Err(LoginsError::Name(_))), "{name}");
     }
+}
+
+#[test]
+fn a_login_is_for_the_address_that_was_signed_in_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let logins = open(folder.path());
+    save(&logins, &login("linear", None));
+    let of = |url: &str| {
+        let target = Target::Url {
+            url: url.to_owned(),
+            query: None,
+            headers: Vec::new(),
+            allow_plain_http: false,
+        };
+        let server = Server {
+            name: "linear".to_owned(),
+            target,
+            options: ServerOptions::default(),
+            created_at_us: 0,
+            updated_at_us: 0,
+            origin: Origin::Registry,
+        };
+        logins.at_server(&server).unwrap().remove(0)
+    };
+    for same in ["https://s.example/mcp", "https://S.example:443/mcp"] {
+        assert_eq!(of(same), login("linear", None).facts, "{same}");
+    }
+    for other in ["https://s.example/mcp/", "https://s.example", "https://t.example/mcp", "x"] {
+        let facts = of(other);
+        let why = "the server's address has changed since the sign-in";
+        assert_eq!(facts.owner_step(), Some(OwnerStep::SignIn { why }), "{other}");
+    }
+}
+
+#[test]
+fn only_what_the_owner_must_do_is_a_step() {
+    let mut facts = login("linear", None).facts;
+    assert_eq!(facts.owner_step(), None);
+    let scopes = vec!["write".to_owned()];
+    for (tries, expected) in [
+        (0, OwnerStep::AllowScopes(&scopes)),
+        (1, OwnerStep::AllowScopes(&scopes)),
+        (2, OwnerStep::AskForRight(&scopes)),
+    ] {
+        facts.needs_scope = Some(NeedsScope { scopes: scopes.clone(), since_us: 1, tries });
+        assert_eq!(facts.owner_step(), Some(expected), "{tries}");
+    }
+    facts.state = LoginState::NeedsSignIn { since_us: 1, message: "ended".to_owned() };
+    assert_eq!(facts.owner_step(), Some(OwnerStep::SignIn { why: "ended" }));
 }

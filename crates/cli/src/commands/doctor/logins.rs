@@ -1,7 +1,6 @@
 //! Checks the logins at servers that want OAuth: state, issuer, scopes, expiry, last refresh.
 
 use store::logins::LoginFacts;
-use store::registry::Target;
 
 use super::Finding;
 use crate::context::Stores;
@@ -17,10 +16,7 @@ pub(super) fn logins(stores: &Stores, findings: &mut Vec<Finding>) {
         Err(e) => return findings.push(Finding::from_error(ABOUT, &e)),
     };
     for server in effective.servers.values() {
-        if !matches!(server.target, Target::Url { .. }) {
-            continue;
-        }
-        let found = match stores.logins().store.of_server(&server.name) {
+        let found = match stores.logins().store.at_server(server) {
             Ok(found) => found,
             Err(e) => {
                 findings.push(Finding::from_error(ABOUT, &e.into()));
