@@ -13,7 +13,8 @@ const OPEN: &str = r#"{"version":"1","default":"allow"}"#;
 
 fn home(settings: &str) -> CliTest {
     let test = CliTest::with_demo();
-    test.succeed(&["server", "add", "operator", "--builtin", "operator"]);
+    let added = test.succeed(&["server", "add", "operator", "--builtin", "operator"]);
+    assert!(added.stderr.contains("grant create LABEL --operator --server operator"));
     for (name, text) in [("pay", PAY), ("open", OPEN)] {
         let file = test.write(&format!("{name}.json"), text);
         test.succeed(&["policy", "set", name, &file]);

@@ -343,10 +343,11 @@ fn sharing(server: &Server) -> Option<String> {
 fn next_step(args: &AddArgs) -> String {
     let name = &args.name;
     let service = args.builtin.as_deref().and_then(connectors::connector);
-    if service.and_then(gateway::own_policy).is_some() {
+    if let Some(connector) = service.filter(|one| gateway::own_policy(one).is_some()) {
         // It has a built-in policy; a grant is all it needs.
+        let mark = if connector.needs_operator { " --operator" } else { "" };
         return format!(
-            "next: `tollgate grant create LABEL --server {name}` (its built-in policy), or `--server {name}=POLICY`"
+            "next: `tollgate grant create LABEL{mark} --server {name}` (its built-in policy), or `--server {name}=POLICY`"
         );
     }
     format!(

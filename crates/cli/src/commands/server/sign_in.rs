@@ -10,6 +10,7 @@ use connectors::oauth::browser;
 use connectors::server_login::{
     ClientGiven, Discovered, ResourceGiven, ServerProbe, ServerSignInError, SignInOptions, Started,
 };
+use oauth::server::issuer::MCP_PATH;
 use oauth::server::{Issuer, OFFLINE_ACCESS};
 use serde_json::json;
 use store::logins::LoginKey;
@@ -160,10 +161,24 @@ fn finish(
             server.name
         ));
         if stores.effective()?.grants().is_empty() {
-            out.say("next: `tollgate up`, then add its address to a client: it asks for access in your browser");
+            out.say(next_for_clients(stores));
         }
     }
     Ok(Ending::Yes)
+}
+
+/// How a first client gets access: at the gate that runs, or at one that is started.
+fn next_for_clients(stores: &Stores) -> String {
+    let running = running::all(stores.home.path()).into_iter();
+    let mut addresses = running.filter_map(|gate| match gate.public_url {
+        Some(origin) => Some(format!("{origin}{MCP_PATH}")),
+        None => gate.url,
+    });
+    let first = addresses.next().map_or_else(
+        || "`tollgate up`, then add its address".to_owned(),
+        |address| format!("add {address}"),
+    );
+    format!("next: {first} to a client: it asks for access in your browser")
 }
 
 pub(super) fn key(server: &Server, grant: Option<&str>, stores: &Stores) -> Result<LoginKey> {
