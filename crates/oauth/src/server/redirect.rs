@@ -39,7 +39,7 @@ impl RedirectUri {
             return Err("it has a fragment");
         }
         let url = Url::parse(text).map_err(|_| "it is not an absolute URI")?;
-        if has_user(text) {
+        if has_user(text, &url) {
             return Err("it has a user name or password");
         }
         let kind = match url.scheme() {
@@ -105,8 +105,12 @@ impl RedirectUri {
     }
 }
 
-/// An `@` in the authority, even without a name before it.
-fn has_user(text: &str) -> bool {
+/// A user name or password, or an `@` in the authority without a name before it. Browsers find an authority behind
+/// any number of slashes.
+fn has_user(text: &str, url: &Url) -> bool {
+    if !url.username().is_empty() || url.password().is_some() {
+        return true;
+    }
     let Some((_, rest)) = text.split_once("://") else { return false };
     let authority = rest.split(['/', '?']).next().unwrap_or_default();
     authority.contains('@')
@@ -153,6 +157,10 @@ mod tests {
             ("http://localhost@evil.example/", None),
             ("https://claude.ai@evil.example/", None),
             ("https://@evil.example/", None),
+            ("https:claude.ai@evil.example/", None),
+            ("https:/claude.ai@evil.example/", None),
+            ("https:///claude.ai:x@evil.example/", None),
+            ("http:claude.ai@127.0.0.1/", None),
             ("https://x.example/#f", None),
             ("https://x.example/#", None),
             ("https://x.example\\@evil.example/", None),
