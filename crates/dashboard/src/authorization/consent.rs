@@ -217,7 +217,8 @@ fn choices(app: &App, effective: &Effective, path: &str) -> Result<Vec<ServerCho
     let only = server_of(path);
     let mut choices = Vec::new();
     for server in effective.servers.values() {
-        if only.is_some_and(|only| only != server.name) {
+        // A grant by consent is never an operator grant.
+        if only.is_some_and(|only| only != server.name) || server.target.is_operator() {
             continue;
         }
         choices.push(ServerChoice {
@@ -301,7 +302,8 @@ fn allow(
     let mut server_access = Vec::new();
     let mut made = Vec::new();
     for server in chosen {
-        if only.is_some_and(|only| only != server) || !effective.servers.contains_key(server) {
+        let known = effective.servers.get(server).filter(|server| !server.target.is_operator());
+        if only.is_some_and(|only| only != server) || known.is_none() {
             return Err(Problem::invalid(format!("server `{server}` was not offered")));
         }
         let policy = match filled_in(form, &format!("policy:{server}")) {

@@ -173,7 +173,13 @@ fn list_page(app: &App, visit: &Visit, error: Option<String>) -> Result<GrantsPa
             .map(|grant| GrantView::of(grant, used.grants.get(&grant.label), app))
             .collect(),
         counted_in: used.counted_in,
-        servers: effective.servers.keys().cloned().collect(),
+        // Operator grants are made on the machine of the gate.
+        servers: effective
+            .servers
+            .values()
+            .filter(|server| !server.target.is_operator())
+            .map(|server| server.name.clone())
+            .collect(),
         policies: effective.policies.keys().cloned().collect(),
         expiries: EXPIRIES,
         error,
@@ -197,9 +203,10 @@ pub(crate) fn show(app: &App, visit: &Visit) -> Result<Response, Problem> {
         policies: effective.policies.keys().cloned().collect(),
         other_servers: effective
             .servers
-            .keys()
-            .filter(|server| grant.access(server).is_none())
-            .cloned()
+            .values()
+            .filter(|server| grant.access(&server.name).is_none())
+            .filter(|server| grant.operator || !server.target.is_operator())
+            .map(|server| server.name.clone())
             .collect(),
         expiries: EXPIRIES,
     };

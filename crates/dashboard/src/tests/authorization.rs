@@ -49,7 +49,11 @@ impl Stage {
     }
 
     fn add_server(&self, name: &str) {
-        let target = store::registry::Target::Builtin { service: "demo".to_owned() };
+        self.add_builtin(name, "demo");
+    }
+
+    fn add_builtin(&self, name: &str, service: &str) {
+        let target = store::registry::Target::Builtin { service: service.to_owned() };
         let options = store::registry::ServerOptions::default();
         let new = store::registry::NewServer { name: name.to_owned(), target, options };
         self.registry.add_server(&new, &Settings::default().names(), self.now_us()).unwrap();
@@ -209,6 +213,24 @@ async fn each_server_of_a_consent_gets_a_policy_of_its_own() {
     let policies: Vec<_> = grant.server_access.iter().map(|one| one.policy.clone()).collect();
     assert_eq!(policies.len(), 2);
     assert_ne!(policies[0], policies[1]);
+}
+
+/// A grant by consent is never an operator grant, so the operator server is not offered and cannot be slipped in.
+#[tokio::test]
+async fn a_consent_does_not_offer_the_operator_server() {
+    let stage = Stage::with_client();
+    let cookie = stage.sign_in(Role::Admin);
+    stage.add_builtin("boss", "operator");
+    let (page, binding) = stage.consent_page(&cookie, &query_with(&[]));
+    assert!(page.contains("value=\"notes\"") && !page.contains("value=\"boss\""), "{page}");
+    let forms = text(&stage.get(&cookie, "/grants"));
+    assert!(forms.contains("value=\"notes\"") && !forms.contains("value=\"boss\""), "{forms}");
+    let form = Stage::sent_form(&page, "server=boss&decision=allow");
+    let response = stage.consent(&cookie, &binding, ORIGIN, &form);
+    assert!(response.status.is_client_error(), "{}", response.status);
+    assert!(text(&response).contains("was not offered"), "{}", text(&response));
+    assert!(stage.registry.grant("claude-ai-1").is_err());
+    assert!(stage.registry.policy("claude-ai-boss-1").is_err(), "a policy is left behind");
 }
 
 #[tokio::test]
