@@ -174,6 +174,12 @@ fn every_refused_request_says_where_to_sign_in() {
             }
         }
     }
+    let registry = http::get(&format!("{base}/v0.1/servers"));
+    let challenge = registry.header("www-authenticate").unwrap();
+    assert!(challenge.contains("/.well-known/oauth-protected-resource/mcp\""), "{challenge}");
+    // Its token is no grant, so there is nowhere to sign in.
+    let metrics = http::get(&format!("{base}/metrics"));
+    assert_eq!(metrics.header("www-authenticate"), Some("Bearer realm=\"tollgate\""));
     let metadata = http::get(&format!("{base}/.well-known/oauth-protected-resource/mcp"));
     assert_eq!(metadata.json()["resource"], format!("{base}/mcp"));
     let document = format!("{base}/.well-known/oauth-protected-resource/mcp");

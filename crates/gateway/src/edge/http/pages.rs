@@ -39,10 +39,7 @@ pub(super) fn metrics(
 ) -> Result<Response<Body>, Rejection> {
     let token = request.headers().get(AUTHORIZATION).and_then(super::bearer);
     if !token.is_some_and(|token| state.services.is_metrics_token(token)) {
-        return Err(Rejection::new(
-            StatusCode::UNAUTHORIZED,
-            "metrics need the token from `TOLLGATE_METRICS_TOKEN`",
-        ));
+        return Err(super::unauthorized("metrics need the token from `TOLLGATE_METRICS_TOKEN`"));
     }
     let wanted = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok());
     let metrics = &state.services.metrics;

@@ -64,7 +64,8 @@ fn respond(
         Method::OPTIONS => return Ok(base_response(StatusCode::NO_CONTENT, Body::empty())),
         _ => return Err(not_allowed().into()),
     }
-    let (grantee, _) = authenticate(&edge.state, request.headers(), None)?;
+    let (grantee, _) = authenticate(&edge.state, request.headers(), None)
+        .map_err(|rejected| edge.challenge(rejected, None))?;
     let of_grant = |rejection| {
         let grantee = Some(Arc::clone(&grantee));
         RejectedRequest { rejection, grantee, audit_reason: None }
