@@ -282,6 +282,8 @@ fn an_answer_of_another_issuer_is_refused_at_the_callback() {
     }
     recorded(&test, "(sign-in)");
     let rows = test.succeed(&["audit", "search", "--json"]).stdout;
-    assert!(rows.contains("iss"), "{rows}");
+    for words in ["it comes from another issuer", "it lacks `iss`"] {
+        assert!(rows.contains(words), "{words}: {rows}");
+    }
     assert!(!rows.contains("code-0123"), "a code is in the audit log");
 }

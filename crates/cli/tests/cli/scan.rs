@@ -41,6 +41,24 @@ fn a_saved_list_is_shown_by_risk_with_reasons() {
 }
 
 #[test]
+fn names_that_some_clients_reject_are_reported() {
+    let test = CliTest::new();
+    let long = "x".repeat(65);
+    let named = |names: &[&str]| {
+        let tools: Vec<Value> = names
+            .iter()
+            .map(|name| json!({ "name": name, "description": "Get it", "inputSchema": {} }))
+            .collect();
+        test.write("tools.json", &list(&Value::Array(tools)));
+        test.run(&["scan", "tools.json"]).stdout
+    };
+    let found = named(&["get_it", "files.read", &long]);
+    let words = format!("some clients reject a whole list for `files.read` and `{long}`");
+    assert!(found.contains(&words) && found.contains("--map-names"), "{found}");
+    assert!(!named(&["get_it", &"x".repeat(64)]).contains("some clients reject"));
+}
+
+#[test]
 fn the_exit_code_follows_fail_on() {
     let test = CliTest::new();
     test.write("tools.json", &list(&tools()));

@@ -208,3 +208,47 @@ fn a_new_tool_does_not_redirect_a_bare_name() {
     });
     assert_eq!(recorders[1].count("read"), 0);
 }
+
+/// A grant on a server whose prompts have odd names, one of them hidden.
+fn gate_with_prompts() -> (Gate, String) {
+    let mut gate = Gate::new();
+    let hidden = json!({ "version": "1", "default": "allow", "prompts": {
+        "secret": { "action": "hide" },
+    } });
+    gate.policy("open", &hidden);
+    let script = gate.folder.path().join("prompts.py");
+    std::fs::write(&script, include_str!("prompts.py")).unwrap();
+    let command = ["--map-names", "--", "python3", script.to_str().unwrap()];
+    gate.run(&[&["server", "add", "files"][..], &command].concat());
+    let token = gate.grant("agent", &["files=open"]);
+    gate.up();
+    (gate, token)
+}
+
+#[test]
+fn every_listed_prompt_has_a_name_that_all_clients_accept_and_is_got_by_it() {
+    let (gate, token) = gate_with_prompts();
+    for (path, plain) in [("/mcp", "files__greet"), ("/mcp/files", "greet")] {
+        let client = gate.client(&token, path);
+        let mut names = BTreeSet::new();
+        until("the server has started", Duration::from_secs(30), || {
+            let list = client.send(&request("prompts/list", &json!({}))).json();
+            let prompts = list["result"]["prompts"].as_array().unwrap().clone();
+            let name = |prompt: &Value| prompt["name"].as_str().unwrap().to_owned();
+            names = prompts.iter().map(name).collect();
+            !names.is_empty()
+        });
+        assert!(names.len() == 4 && names.contains(plain), "{names:?}");
+        let mut own = BTreeSet::new();
+        for name in &names {
+            let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+            assert!(name.len() <= 64 && name.chars().all(fits), "{name}");
+            let got = client.send(&request("prompts/get", &json!({ "name": name }))).json();
+            let text = &got["result"]["messages"][0]["content"]["text"];
+            own.insert(text.as_str().unwrap_or_else(|| panic!("{got}")).to_owned());
+        }
+        assert_eq!(own, set(&["greet", "fs.read", "größe lesen", &"x".repeat(90)]), "{path}");
+        let hidden = client.send(&request("prompts/get", &json!({ "name": "secret" })));
+        assert!(hidden.json()["error"].is_object(), "{}", hidden.text());
+    }
+}
