@@ -1,6 +1,6 @@
 //! Sign-in to servers against a stand-in: the rules of other people's failures, with their numbers in the names of the
-//! tests here and in `crates/cli/tests/cli/sign_in.rs` (through the binary, marked with *). Rules of pure functions are
-//! tested in `crates/oauth` and `crates/store/src/logins`, too.
+//! tests here and in `crates/cli/tests/cli` (`sign_in.rs`, `login_races.rs`; through the binary, marked with *). Rules of
+//! pure functions are tested in `crates/oauth` and `crates/store/src/logins`, too.
 //!
 //! | Rule | Tests |
 //! | --- | --- |

@@ -103,6 +103,18 @@ fn unchunked(body: &str) -> String {
 
 /// A tool call of the revision that needs no session.
 pub(crate) fn call(url: &str, token: &str, tool: &str, arguments: &Value) -> Answer {
+    let (headers, body) = call_parts(token, tool, arguments);
+    let headers: Vec<(&str, &str)> =
+        headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    post(url, &headers, &body)
+}
+
+/// The headers and the body of such a call.
+pub(crate) fn call_parts(
+    token: &str,
+    tool: &str,
+    arguments: &Value,
+) -> (Vec<(&'static str, String)>, String) {
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},
@@ -114,14 +126,13 @@ pub(crate) fn call(url: &str, token: &str, tool: &str, arguments: &Value) -> Ans
         "method": "tools/call",
         "params": { "name": tool, "arguments": arguments, "_meta": meta },
     });
-    let bearer = format!("Bearer {token}");
     let headers = [
-        ("Authorization", bearer.as_str()),
-        ("Content-Type", "application/json"),
-        ("Accept", "application/json, text/event-stream"),
-        ("MCP-Protocol-Version", "2026-07-28"),
-        ("Mcp-Method", "tools/call"),
-        ("Mcp-Name", tool),
+        ("Authorization", format!("Bearer {token}")),
+        ("Content-Type", "application/json".to_owned()),
+        ("Accept", "application/json, text/event-stream".to_owned()),
+        ("MCP-Protocol-Version", "2026-07-28".to_owned()),
+        ("Mcp-Method", "tools/call".to_owned()),
+        ("Mcp-Name", tool.to_owned()),
     ];
-    post(url, &headers, &body.to_string())
+    (headers.to_vec(), body.to_string())
 }

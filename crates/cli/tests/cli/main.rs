@@ -37,6 +37,7 @@ mod http;
 #[cfg(unix)]
 mod install_prompt;
 mod killed_commands;
+mod login_races;
 mod masking;
 mod media;
 #[cfg(feature = "demo")]
