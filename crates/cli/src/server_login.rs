@@ -1,5 +1,5 @@
 //! What several commands share about logins at servers that want OAuth: texts, the address to sign in to, and the
-//! sign-in that a page of the dashboard begins.
+//! sign-in that a page of the dashboard begins, and the end of all logins at a server.
 
 pub(crate) mod page;
 pub(crate) mod redirect_uris;
@@ -7,7 +7,8 @@ pub(crate) mod text;
 
 use anyhow::{Context as _, Result, bail};
 use catalog::known_servers::KnownServer;
-use connectors::server_login::{Discovered, ResourceGiven, ServerLogins};
+use connectors::server_login::{Discovered, ResourceGiven, ServerLogins, SignedOut};
+use store::logins::{LoginFacts, LoginKey, LoginsError};
 use store::registry::{Server, Target};
 use url::Url;
 
@@ -44,4 +45,18 @@ pub(crate) fn resource_for(known: Option<&KnownServer>) -> ResourceGiven {
     } else {
         ResourceGiven::Discovered
     }
+}
+
+/// Signs out of all logins at a server.
+pub(crate) async fn sign_out_all(
+    logins: &ServerLogins,
+    server: &str,
+) -> Result<Vec<(LoginKey, SignedOut)>, LoginsError> {
+    let keys: Vec<LoginKey> = logins.store.of_server(server)?.iter().map(LoginFacts::key).collect();
+    let mut ended = Vec::new();
+    for key in keys {
+        let outcome = logins.sign_out(&key).await?;
+        ended.push((key, outcome));
+    }
+    Ok(ended)
 }

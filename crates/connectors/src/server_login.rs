@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use ::oauth::client::address::{self, Network};
 use store::clock::Clock;
-use store::logins::{Login, LoginKey, LoginState, Logins, LoginsError, NeedsScope};
+use store::logins::{
+    Login, LoginKey, LoginState, Logins, LoginsError, NeedsScope, SCOPE_TRIES_MAX,
+};
 use store::random::Random;
 use store::secret::Secret;
 use url::Url;
@@ -212,9 +214,6 @@ impl ServerLogins {
         Ok(revoked)
     }
 }
-
-/// How often the owner is asked to sign in for the same scopes.
-const SCOPE_TRIES_MAX: u32 = 2;
 
 /// The end of a login.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,6 +9,7 @@ use store::clock::Clock;
 use store::effective::Effective;
 use store::home::Home;
 use store::ledger::{Filter, Ledger, Reader};
+use store::logins::Logins;
 use store::random::Random;
 use store::registry::Registry;
 
@@ -47,6 +48,7 @@ pub struct Options {
 pub(crate) struct App {
     pub(crate) home: Home,
     pub(crate) registry: Arc<Registry>,
+    pub(crate) logins: Logins,
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) zone: TimeZone,
     pub(crate) live: Arc<dyn Live>,
@@ -78,6 +80,7 @@ impl App {
 
     pub(crate) fn new(options: Options) -> App {
         App {
+            logins: Logins::of(&options.home, &options.registry, options.random.clone()),
             home: options.home,
             registry: options.registry,
             ledger: options.ledger,

@@ -32,6 +32,7 @@ pub mod replay;
 mod request;
 mod response;
 mod routes;
+mod server_logins;
 mod shown_pages;
 mod sign_in_limit;
 mod team_sign_ins;

@@ -43,6 +43,8 @@ pub trait Live: Send + Sync {
         grant: Option<&str>,
         host: &str,
     ) -> Result<ServerSignIn, String>;
+    /// Ends all logins at a server that was removed. Returns how each ended.
+    fn sign_out_of_server(&self, server: &str) -> Result<Vec<&'static str>, String>;
     /// Lists the tools of a registered server and updates its pins.
     fn list_tools(&self, server: &str) -> Result<(), String>;
     /// Connects to a server that is not registered and reads its lists. Nothing is stored.

@@ -81,6 +81,10 @@ impl Live for NoGate {
         })
     }
 
+    fn sign_out_of_server(&self, _server: &str) -> Result<Vec<&'static str>, String> {
+        Ok(vec!["revoked"])
+    }
+
     fn list_tools(&self, _server: &str) -> Result<(), String> {
         Err("there is no gate".to_owned())
     }

@@ -28,6 +28,7 @@ mod approval_alerts;
 #[cfg(feature = "demo")]
 mod demo;
 mod demo_agent;
+mod login_upkeep;
 mod metric_notices;
 mod notifier;
 mod pages;
@@ -150,6 +151,7 @@ fn serve(
         sync::start(stores, context, &gate, &stop)?;
         approval_alerts::start(ledger, context, stop.clone());
         notifier::start(&url, settings, stores, stop.clone())?;
+        login_upkeep::start(&gate, stores, stop.clone())?;
         if let Some(demo) = demo {
             demo_agent::fill(demo, &url, &gate, stop.clone());
         }

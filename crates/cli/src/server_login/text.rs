@@ -1,10 +1,10 @@
 //! Shows logins at servers, for `status`, `doctor` and the server commands.
 
 use catalog::known_servers::KnownServer;
-use connectors::server_login::Discovered;
+use connectors::server_login::{Discovered, SignedOut};
 use oauth::client::registration;
 use serde_json::{Value, json};
-use store::logins::{LoginFacts, LoginState};
+use store::logins::{LoginFacts, LoginState, OwnerStep};
 
 use crate::moment;
 
@@ -74,17 +74,13 @@ pub(crate) fn state(facts: &LoginFacts) -> &'static str {
 pub(crate) fn next_step(facts: &LoginFacts, grant: Option<&str>) -> Option<String> {
     let grant = grant.map(|label| format!(" --grant {label}")).unwrap_or_default();
     let command = format!("`tollgate server sign-in {}{grant}`", facts.server);
-    match (&facts.state, &facts.needs_scope) {
-        (LoginState::NeedsSignIn { .. }, _) => Some(command),
-        (LoginState::SignedIn, Some(needs)) if needs.tries < 2 => {
-            Some(format!("{command} if it may have {}", needs.scopes.join(" ")))
+    Some(match facts.owner_step()? {
+        OwnerStep::SignIn { .. } => command,
+        OwnerStep::AllowScopes(scopes) => format!("{command} if it may have {}", scopes.join(" ")),
+        OwnerStep::AskForRight(scopes) => {
+            format!("its account may lack the right to {}; ask its administrator", scopes.join(" "))
         }
-        (LoginState::SignedIn, Some(needs)) => Some(format!(
-            "its account may lack the right to {}; ask its administrator",
-            needs.scopes.join(" ")
-        )),
-        (LoginState::SignedIn, None) => None,
-    }
+    })
 }
 
 pub(crate) fn json(facts: &LoginFacts, now_us: i64) -> Value {
@@ -133,4 +129,14 @@ pub(crate) fn line(facts: &LoginFacts, now_us: i64) -> String {
         }
     }
     parts.join(", ")
+}
+
+/// How a sign-out ended, in an audit row.
+pub(crate) fn outcome_word(outcome: &SignedOut) -> &'static str {
+    match outcome {
+        SignedOut::NotSignedIn => "not signed in",
+        SignedOut::Revoked => "revoked",
+        SignedOut::NotRevoked => "not revoked",
+        SignedOut::Failed(_) => "revocation failed",
+    }
 }

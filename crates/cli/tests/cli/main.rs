@@ -38,6 +38,7 @@ mod http;
 mod install_prompt;
 mod killed_commands;
 mod login_races;
+mod logins_in_use;
 mod masking;
 mod media;
 #[cfg(feature = "demo")]

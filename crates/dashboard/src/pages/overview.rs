@@ -14,9 +14,11 @@ use crate::page::{Chrome, page, segment};
 use crate::problem::Problem;
 use crate::request::Visit;
 use crate::response::Response;
+use crate::server_logins;
 use crate::time::Moment;
 use crate::walk;
 use store::accounts::AccountState;
+use store::effective::Effective;
 use store::registry::PinState;
 
 const HOURS: i64 = 24;
@@ -126,7 +128,7 @@ pub(crate) fn show(app: &App, visit: &Visit) -> Result<Response, Problem> {
     let time = walk::policy_time(&Moment::of(now_us, &app.zone).utc, &app.zone);
     let limits = time.map(|time| day.limits.full(&effective, time, now_us)).unwrap_or_default();
     let view = OverviewPage {
-        attention: attention(app, &servers, &live),
+        attention: attention(app, &effective, &servers, &live),
         limits,
         chrome: Chrome::new(app, visit, "Overview"),
         waiting: app.watched().pending_count(),
@@ -144,11 +146,20 @@ pub(crate) fn show(app: &App, visit: &Visit) -> Result<Response, Problem> {
     page(visit, &view)
 }
 
-/// Servers that fail, tools that changed and accounts that need a sign-in.
-fn attention(app: &App, servers: &[ServerView], live: &serde_json::Value) -> Vec<Attention> {
+/// Servers that fail or need a sign-in, tools that changed and accounts that need a sign-in.
+fn attention(
+    app: &App,
+    effective: &Effective,
+    servers: &[ServerView],
+    live: &serde_json::Value,
+) -> Vec<Attention> {
     let mut all = Vec::new();
     for server in servers {
-        if matches!(server.state.as_str(), "failing" | "broken" | "restarting") {
+        let logins = login_steps(app, effective, &server.name);
+        // Its calls fail because of the login.
+        let is_known = !logins.is_empty();
+        all.extend(logins);
+        if !is_known && matches!(server.state.as_str(), "failing" | "broken" | "restarting") {
             let states = live.get("servers").and_then(serde_json::Value::as_array);
             let one = states.into_iter().flatten().find(|one| one["name"] == server.name.as_str());
             let message = one.and_then(|one| one.pointer("/last_error/words")?.as_str());
@@ -187,6 +198,18 @@ fn attention(app: &App, servers: &[ServerView], live: &serde_json::Value) -> Vec
         all.push(Attention { what, why: message.to_owned(), path });
     }
     all
+}
+
+/// The logins at a server that wait for the owner.
+fn login_steps(app: &App, effective: &Effective, server: &str) -> Vec<Attention> {
+    let Some(server) = effective.servers.get(server) else { return Vec::new() };
+    let logins = server_logins::of(app, effective, server).into_iter();
+    let steps = logins.filter(|login| !login.why.is_empty()).map(|login| Attention {
+        what: login.step.unwrap_or_else(|| format!("Server {} wants more access", server.name)),
+        why: login.why,
+        path: login.path,
+    });
+    steps.collect()
 }
 
 struct Day {

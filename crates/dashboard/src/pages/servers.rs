@@ -4,6 +4,7 @@
 use askama::Template;
 use http::StatusCode;
 use serde::Serialize;
+use store::ledger::Note;
 use store::registry::{
     Accept, Credential, EnvValue, NewServer, Origin, Pin, PinState, ServerOptions, Target,
 };
@@ -17,6 +18,7 @@ use crate::paging::Paging;
 use crate::problem::Problem;
 use crate::request::Visit;
 use crate::response::Response;
+use crate::server_logins::{self, LoginView};
 
 mod add;
 
@@ -120,6 +122,7 @@ struct ServerPage {
     #[serde(skip)]
     paging: Paging,
     grants: Vec<String>,
+    logins: Vec<LoginView>,
     credentials: Vec<CredentialRow>,
     /// Whether the arguments of its calls are kept.
     captures: bool,
@@ -237,6 +240,7 @@ fn server_page(app: &App, visit: &Visit, error: Option<String>) -> Result<Server
             .collect(),
         paging,
         grants: grants.map(|grant| grant.label.clone()).collect(),
+        logins: server_logins::of(app, &effective, server),
         credentials: credentials
             .map(|(location, name, _)| CredentialRow {
                 location: location.as_str(),
@@ -307,10 +311,15 @@ pub(crate) fn list_tools(app: &App, visit: &Visit) -> Result<Response, Problem> 
     }
 }
 
-/// Removes a server with its credentials, its pins, and its place in every grant.
+/// Removes a server with its credentials, its logins, its pins, and its place in every grant.
 pub(crate) fn remove(app: &App, visit: &Visit) -> Result<Response, Problem> {
     let name = visit.name("name");
     app.act(&visit.person.name, |registry, now_us| registry.remove_server(name, now_us))?;
+    let ended = app.live.sign_out_of_server(name).map_err(Problem::internal)?;
+    let by = actor(&visit.person.name);
+    for words in ended {
+        app.ledger.note(&Note { act: "server_signed_out", by: &by, about: name, words })?;
+    }
     Ok(Response::see_other("/servers"))
 }
 

@@ -4,13 +4,15 @@ use anyhow::Result;
 use clap::Args;
 use connectors::server_login::SignedOut;
 use serde_json::json;
-use store::logins::{LoginFacts, LoginKey};
+use store::logins::LoginKey;
 
 use super::sign_in::key;
 use crate::account;
 use crate::context::{Context, Stores};
 use crate::failure::Ending;
 use crate::output::{Out, visible};
+use crate::server_login::sign_out_all;
+use crate::server_login::text::outcome_word;
 
 #[derive(Args)]
 pub(crate) struct SignOutArgs {
@@ -38,29 +40,15 @@ pub(super) fn sign_out_of(
     stores: &Stores,
 ) -> Result<Vec<(LoginKey, SignedOut)>> {
     let logins = stores.logins();
-    let keys: Vec<LoginKey> = match only {
-        Some(key) => vec![key.clone()],
-        None => logins.store.of_server(server)?.iter().map(LoginFacts::key).collect(),
-    };
     let runtime = account::runtime()?;
-    let mut ended = Vec::new();
-    for key in keys {
-        let outcome = runtime.block_on(logins.sign_out(&key))?;
-        if outcome != SignedOut::NotSignedIn {
-            stores.note("server_signed_out", server, outcome_word(&outcome))?;
-        }
-        ended.push((key, outcome));
+    let ended = match only {
+        Some(key) => vec![(key.clone(), runtime.block_on(logins.sign_out(key))?)],
+        None => runtime.block_on(sign_out_all(&logins, server))?,
+    };
+    for (_, outcome) in ended.iter().filter(|(_, outcome)| *outcome != SignedOut::NotSignedIn) {
+        stores.note("server_signed_out", server, outcome_word(outcome))?;
     }
     Ok(ended)
-}
-
-fn outcome_word(outcome: &SignedOut) -> &'static str {
-    match outcome {
-        SignedOut::NotSignedIn => "not signed in",
-        SignedOut::Revoked => "revoked",
-        SignedOut::NotRevoked => "not revoked",
-        SignedOut::Failed(_) => "revocation failed",
-    }
 }
 
 fn report_sign_outs(server: &str, ended: &[(LoginKey, SignedOut)], out: &mut Out) -> Result<()> {

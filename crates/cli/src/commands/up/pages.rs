@@ -33,6 +33,8 @@ use crate::output::Out;
 use crate::program::{find_program, resolved};
 use crate::server_login::page as sign_in_page;
 use crate::server_login::redirect_uris::RedirectUris;
+use crate::server_login::sign_out_all;
+use crate::server_login::text::outcome_word;
 
 use super::demo_agent::DemoAgent;
 
@@ -177,6 +179,12 @@ impl Live for LiveGate {
         let redirects = RedirectUris::new(&self.mcp_url, &self.issuer);
         let begun = sign_in_page::begin(&self.logins, server, grant, &redirects, host);
         self.runtime.block_on(begun).map_err(|error| format!("{error:#}"))
+    }
+
+    fn sign_out_of_server(&self, server: &str) -> Result<Vec<&'static str>, String> {
+        let ended = self.runtime.block_on(sign_out_all(&self.logins, server));
+        let ended = ended.map_err(|error| error.to_string())?;
+        Ok(ended.iter().map(|(_, outcome)| outcome_word(outcome)).collect())
     }
 
     fn list_tools(&self, server: &str) -> Result<(), String> {
