@@ -15,7 +15,7 @@ import scipy.stats
 import statsmodels.api as sm
 from statsmodels.stats.multitest import multipletests
 
-from recompute_survey import judged
+from recompute_survey import effective, judged
 
 SERIES = 40
 # Relative to the larger of 1 and the value: both sides use doubles and differ in the order of sums and in the
@@ -131,9 +131,9 @@ def checks(given, found):
     of_memory = lambda inflation: judged(first.mean() - second.mean(), n, parts, inflation)["p"]
     yield "Welch p", of_memory(1.0), welch.pvalue
     yield "Welch p with memory", ours["p"], of_memory(n / ours["n_eff"])
-    memory = (n * autocorrelation(flat_x, 1) + 1) / (n - 4)
+    memory = np.clip((n * autocorrelation(flat_x, 1) + 1) / (n - 4), 0, 0.95)
     if trend["n"] == n:  # no outlier was left out
-        yield "effective n of periods", ours["n_eff"], n * min(1, (1 - memory) / (1 + memory))
+        yield "effective n of periods", ours["n_eff"], sum(effective(len(own), memory) for own in (first, second))
     yield "difference", ours["difference"], first.mean() - second.mean()
     pooled = np.sqrt(((len(first) - 1) * first.var(ddof=1) + (len(second) - 1) * second.var(ddof=1)) / (n - 2))
     yield "Hedges g", ours["hedges_g"], (first.mean() - second.mean()) / pooled * (1 - 3 / (4 * (n - 2) - 1))
