@@ -24,7 +24,7 @@ pub use signals::{Reach, Signal, SignalKind};
 pub use traits::Traits;
 
 /// Raised whenever the same definition may be classified differently.
-pub const CLASSIFIER_VERSION: u32 = 2;
+pub const CLASSIFIER_VERSION: u32 = 3;
 
 /// The kind of a tool, by its main or worst effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]

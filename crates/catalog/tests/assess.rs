@@ -202,6 +202,9 @@ const GUARDED: &[(&str, &str, &str)] = &[
     ("browser_click", r##"{"selector":"#buy"}"##, "allow"),
     ("navigate_page", r#"{"url":"https://example.com/"}"#, "allow"),
     ("navigate_page", r#"{"url":"https://example.com/","initScript":"alert(1)"}"#, "ask"),
+    ("pack_as_resource", r#"{"data":"https://example.com/a.md"}"#, "allow"),
+    ("pack_as_resource", r#"{"data":"data:text/plain,x"}"#, "allow"),
+    ("pack_as_resource", r#"{"data":"http://169.254.169.254/latest/meta-data/"}"#, "deny"),
     ("restart_service", r#"{"name":"web"}"#, "allow"),
     ("deploy_app", r#"{"name":"web"}"#, "ask"),
     ("run_command", r#"{"command":"ls"}"#, "ask"),
@@ -214,6 +217,9 @@ fn with_lists() -> Vec<Value> {
         json!({"type": "array", "items": {"type": "string"}});
     tools.push(several);
     tools.push(tool("move_file", "Move or rename files", &["source", "destination"]));
+    let mut packed = tool("pack_as_resource", "Compress a file", &["data"]);
+    packed["inputSchema"]["properties"]["data"]["default"] = json!("https://example.com/a.md");
+    tools.push(packed);
     tools
 }
 

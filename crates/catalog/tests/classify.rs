@@ -227,6 +227,26 @@ fn signals_name_the_parameter_that_shows_them() {
 }
 
 #[test]
+fn a_schema_that_holds_addresses_accepts_a_url_whatever_its_name_is() {
+    let web = json!("https://example.com/a");
+    for (schema, expected) in [
+        (json!({"type": "string", "format": "uri"}), true),
+        (json!({"type": "string", "format": "url"}), true),
+        (json!({"type": "string", "default": web}), true),
+        (json!({"type": "string", "examples": ["README.md", web]}), true),
+        (json!({"anyOf": [{"type": "string", "format": "uri"}, {"type": "null"}]}), true),
+        (json!({"type": "array", "items": {"type": "string", "format": "uri"}}), true),
+        (json!({"type": "string", "format": "uuid", "default": "README.md"}), false),
+        (json!({"type": "string", "description": "URL-friendly name"}), false),
+    ] {
+        let found = of(&json!({"name": "update_thing", "description": "Update a thing",
+            "inputSchema": {"type": "object", "properties": {"data": schema}}}));
+        let accepts = found.signals.iter().any(|s| s.kind == SignalKind::Url);
+        assert_eq!(accepts, expected, "{schema}");
+    }
+}
+
+#[test]
 fn names_of_categories_and_risks_read_back() {
     for category in Category::ALL {
         assert_eq!(Category::parse(category.as_str()), Some(category));

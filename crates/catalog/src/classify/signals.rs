@@ -126,7 +126,7 @@ fn shows(kind: SignalKind, p: &ParsedParameter, tool: &ParsedTool, category: Cat
                 || last == "file"
                 || is_end_of_move(p, tool)
         }
-        SignalKind::Url => any(&["url", "uri", "href", "webhook"]),
+        SignalKind::Url => p.is_address || any(&["url", "uri", "href", "webhook"]),
         SignalKind::Command => any(COMMANDS) || is_code(p, tool),
         SignalKind::Sql => {
             any(&["sql", "cypher", "soql", "statement", "ddl", "mutation"]) || is_sql_query(p, tool)

@@ -36,6 +36,8 @@ pub(super) struct ParsedParameter {
     pub(super) choices: Vec<String>,
     pub(super) required: bool,
     pub(super) is_list: bool,
+    /// The schema says that it holds web addresses, whatever its name is.
+    pub(super) is_address: bool,
     pub(super) depth: usize,
 }
 
@@ -131,6 +133,7 @@ fn read_field(
         choices: choices(field, 0),
         required,
         is_list,
+        is_address: is_address(field, 0),
         depth,
         path: path.clone(),
     });
@@ -143,6 +146,20 @@ fn read_field(
             read_fields(option, &path, depth + 1, out);
         }
     }
+}
+
+/// The format `uri` or `url`, or a default or an example that is a web address, also of an alternative.
+fn is_address(field: Value<'_>, depth: usize) -> bool {
+    let is_web = |v: Value<'_>| {
+        v.as_str().is_some_and(|t| t.starts_with("http://") || t.starts_with("https://"))
+    };
+    let format = field.get("format").and_then(Value::as_str);
+    let examples = field.get("examples").into_iter().flat_map(Value::items);
+    let branches = ["anyOf", "oneOf"].into_iter().filter_map(|branch| field.get(branch));
+    let inner = branches.flat_map(Value::items).chain(field.get("items"));
+    matches!(format.as_deref(), Some("uri" | "url"))
+        || field.get("default").into_iter().chain(examples).any(is_web)
+        || (depth < DEPTH_MAX && inner.into_iter().any(|option| is_address(option, depth + 1)))
 }
 
 /// Allowed values: `enum`, `const`, and those of the alternatives.
