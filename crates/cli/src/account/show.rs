@@ -163,8 +163,10 @@ fn remarks(row: &Row, now_us: i64, out: &Out) {
     if let Some(ends_us) = consent_ends_us(row) {
         say(&format!("consent ends {}", moment::local(ends_us)));
     }
-    for failed in &row.sync.failed {
-        say(&format!("the last sync failed: {failed}"));
+    if let Some(mirror) = connectors::mirror(name) {
+        for failed in services::grouped(mirror, &row.sync.failed) {
+            say(&format!("the last sync failed: {failed}"));
+        }
     }
 }
 

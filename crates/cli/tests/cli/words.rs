@@ -259,6 +259,8 @@ fn the_demo_home_syncs_while_it_runs_and_explains_itself_afterwards() {
         "this is the demo home; its accounts are made up, so `api.prod.whoop.com` is not contacted";
     assert_eq!(said.stderr.matches(sentence).count(), 1, "{}", said.stderr);
     assert!(said.stderr.matches("warning:").count() <= 1, "{}", said.stderr);
+    let accounts = test.run(&["--home", &home, "accounts"]).all_output();
+    assert_eq!(accounts.matches(sentence).count(), 1, "{accounts}");
 }
 
 /// Phrases that confused users: the command, the phrase now, and the phrase before.
