@@ -10,6 +10,8 @@ use crate::verdict::{Code, Decision, Hold, Verdict};
 #[derive(Debug, Clone)]
 pub struct Prediction {
     pub outcome: PredictedOutcome,
+    /// No arguments let the call pass without a human.
+    pub asks: bool,
     /// The holds of the call whose amounts do not depend on arguments.
     pub holds: Vec<Hold>,
 }
@@ -78,6 +80,7 @@ impl ArgumentRules {
     pub(crate) fn into_prediction(self, verdict: Verdict) -> Prediction {
         let Verdict { decision, rule, holds, .. } = verdict;
         let ArgumentRules { mut may_deny, may_ask } = self;
+        let asks = matches!(decision, Decision::Ask(_));
         let outcome = match decision {
             Decision::Hidden(_) => PredictedOutcome::Hidden { rule },
             Decision::Deny(denial) => {
@@ -92,6 +95,6 @@ impl ArgumentRules {
                 PredictedOutcome::Depends { rules: may_deny }
             }
         };
-        Prediction { outcome, holds }
+        Prediction { outcome, asks, holds }
     }
 }

@@ -196,7 +196,7 @@ fn the_stack_omits_denied_tools_and_marks_those_that_need_approval() {
     let script = test.write("server.sh", SHELL_SERVER);
     let tools = test.write("tools.json", TOOLS);
     test.succeed(&["server", "add", "book", "--", "sh", &script, &tools]);
-    let rules = r#"{"version":"1","default":"deny","tools":{"read":{"action":"require_approval"},"tear":{"action":"deny"}}}"#;
+    let rules = r#"{"version":"1","default":"deny","tools":{"read":{"action":"require_approval","deny_if":[{"conditions":[{"path":"args.path","op":"eq","value":"x"}]}]},"tear":{"action":"deny"}}}"#;
     let file = test.write("rules.json", rules);
     test.succeed(&["policy", "set", "rules", &file]);
     test.succeed(&["grant", "create", "alice", "--server", "book=rules"]);

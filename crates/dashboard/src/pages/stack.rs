@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use askama::Template;
 use catalog::classify::Risk;
 use catalog::recommend::Preset;
-use policy::{Call, Caller, Policy, PredictedOutcome, Subject, ToolFacts};
+use policy::{Call, Caller, Policy, PredictedOutcome, Prediction, Subject, ToolFacts};
 use serde::Serialize;
 use store::registry::{GrantState, Origin};
 
@@ -159,10 +159,15 @@ fn rows(app: &App) -> Result<Vec<StackRow>, Problem> {
                     },
                     time,
                 };
-                match policy.predict(&call).outcome {
-                    PredictedOutcome::Hidden { .. } | PredictedOutcome::Denied { .. } => continue,
-                    PredictedOutcome::Asks { .. } => row.asks.push((*label).to_owned()),
-                    PredictedOutcome::Passes { .. } | PredictedOutcome::Depends { .. } => {}
+                let Prediction { outcome, asks, .. } = policy.predict(&call);
+                if matches!(
+                    outcome,
+                    PredictedOutcome::Hidden { .. } | PredictedOutcome::Denied { .. }
+                ) {
+                    continue;
+                }
+                if asks {
+                    row.asks.push((*label).to_owned());
                 }
                 row.callers.push((*label).to_owned());
             }

@@ -25,7 +25,7 @@ impl<'a> Judge<'a> {
     /// Limits count the calls that were carried out and that the draft does not deny.
     pub fn judge(&mut self, call: &Recorded) -> Result<DraftDecision, ReplayError> {
         let policy = self.policy;
-        let Prediction { outcome, holds } =
+        let Prediction { outcome, holds, .. } =
             call.with_call(&mut self.tools, |call| policy.predict(call))?;
         if matches!(outcome, PredictedOutcome::Denied { .. } | PredictedOutcome::Hidden { .. }) {
             return Ok(DraftDecision::of(outcome));

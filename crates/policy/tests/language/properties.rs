@@ -372,11 +372,14 @@ fn a_prediction_without_arguments_holds_with_them() {
         let Ok(policy) = Policy::load(&source, Format::Json) else { return Ok(()) };
         for call in &calls {
             let without = ModelCall { args: None, ..call.clone() };
-            let outcome = with_call(&without, |call| policy.predict(call)).outcome;
+            let prediction = with_call(&without, |call| policy.predict(call));
+            let outcome = prediction.outcome;
             let verdict = with_call(call, |call| policy.decide(call));
             let known = with_call(call, |call| policy.predict(call)).outcome;
             prop_assert_eq!(&known, &outcome, "arguments must not be looked at");
             prop_assert!(agree(&outcome, &verdict), "{:?}\n{:?}\n{}", outcome, verdict, source);
+            let passes = matches!(verdict.decision(), Decision::Allow);
+            prop_assert!(!(prediction.asks && passes), "{:?}\n{:?}\n{}", outcome, verdict, source);
             *counted.borrow_mut().entry(outcome.as_str()).or_insert(0_u32) += 1;
         }
         Ok(())

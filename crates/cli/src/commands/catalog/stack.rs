@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Result, anyhow};
 use catalog::assess::Assessment;
 use catalog::classify::{Category, Risk};
-use policy::{Call, Caller, LocalTime, Policy, PredictedOutcome, Subject, ToolFacts};
+use policy::{Call, Caller, LocalTime, Policy, PredictedOutcome, Prediction, Subject, ToolFacts};
 use serde::Serialize;
 use serde_json::json;
 use store::registry::{GrantState, NewServer, ServerOptions, Target};
@@ -124,10 +124,15 @@ fn behind_gate(stores: &Stores, time: LocalTime) -> Result<Vec<Row>> {
         }
         for mut row in rows_of(&kept, name, &[], true)? {
             for (label, policy) in &grantees {
-                match predict(policy, label, &row, time) {
-                    PredictedOutcome::Hidden { .. } | PredictedOutcome::Denied { .. } => continue,
-                    PredictedOutcome::Asks { .. } => row.asks.push(label.clone()),
-                    PredictedOutcome::Passes { .. } | PredictedOutcome::Depends { .. } => {}
+                let Prediction { outcome, asks, .. } = predict(policy, label, &row, time);
+                if matches!(
+                    outcome,
+                    PredictedOutcome::Hidden { .. } | PredictedOutcome::Denied { .. }
+                ) {
+                    continue;
+                }
+                if asks {
+                    row.asks.push(label.clone());
                 }
                 row.callers.push(label.clone());
             }
@@ -140,13 +145,14 @@ fn behind_gate(stores: &Stores, time: LocalTime) -> Result<Vec<Row>> {
 }
 
 /// What the policy decides about this tool for any arguments.
-fn predict(policy: &Policy, grant: &str, row: &Row, time: LocalTime) -> PredictedOutcome {
+fn predict(policy: &Policy, grant: &str, row: &Row, time: LocalTime) -> Prediction {
     let call = Call {
         subject: Subject::Tool(&row.tool),
         args: None,
         params: None,
         caller: Caller { grant, ..Caller::default() },
         tool: ToolFacts {
+            server: Some(&row.server),
             category: Some(row.category.as_str()),
             risk: Some(row.risk.as_str()),
             aggregates: connectors::aggregates(&row.server, &row.tool),
@@ -154,7 +160,7 @@ fn predict(policy: &Policy, grant: &str, row: &Row, time: LocalTime) -> Predicte
         },
         time,
     };
-    policy.predict(&call).outcome
+    policy.predict(&call)
 }
 
 /// The callers, with a mark on those who need an approval.
