@@ -16,7 +16,7 @@ pub use signs::{Facts, ObservedSign};
 pub use table::PATTERNS;
 
 /// Raised whenever a pattern, its signs or its rule changes.
-pub const PATTERNS_VERSION: u32 = 2;
+pub const PATTERNS_VERSION: u32 = 3;
 
 /// One attack.
 #[derive(Debug, Serialize)]
