@@ -23,6 +23,7 @@ use store::registry::{FileNames, Grant, Origin, PolicyText, Registry, Server, Ta
 use store::settings::Settings;
 use store::vault::{RunProgram, Vault, run_no_program};
 
+use crate::output::Out;
 use crate::services::{self, VariableLookup};
 
 mod global;
@@ -377,6 +378,13 @@ impl Stores {
     /// The registry and the settings file merged, as the gate does it.
     pub(crate) fn effective(&self) -> Result<Effective> {
         Ok(Effective::merge_closed(self.registry.snapshot()?, Arc::clone(&self.settings)))
+    }
+
+    /// Warns of objects that both sources define: lists leave them out.
+    pub(crate) fn warn_of_conflicts(&self, out: &Out) -> Result<()> {
+        let effective = self.effective()?;
+        effective.problems.iter().filter(|problem| problem.is_error()).for_each(|p| out.warn(p));
+        Ok(())
     }
 
     pub(crate) fn servers(&self) -> Result<Vec<Server>> {

@@ -194,6 +194,7 @@ fn running_at(stores: &Stores) -> Option<String> {
 }
 
 fn list(stores: &Stores, out: &mut Out) -> Result<Ending> {
+    stores.warn_of_conflicts(out)?;
     let now_us = stores.now_us();
     let effective = stores.effective()?;
     let grants = effective.grants();

@@ -72,6 +72,7 @@ impl ServerCommand {
 }
 
 fn list(stores: &Stores, out: &mut Out) -> Result<Ending> {
+    stores.warn_of_conflicts(out)?;
     let servers = stores.servers()?;
     let mut rows = Vec::new();
     let mut table = Table::new(&["name", "kind", "target", "tools", "from"]);

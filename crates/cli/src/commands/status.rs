@@ -58,6 +58,7 @@ pub(crate) fn run(args: &StatusArgs, context: &Context, out: &mut Out) -> Result
         Err(error) => (Settings::default(), Some(one_line(&error))),
     };
     let stores = context.open_with(settings)?;
+    stores.warn_of_conflicts(out)?;
     let status = HomeStatus { broken, ..HomeStatus::read(args.number, &stores)? };
     if out.wants_json() {
         out.json(&status.json(&gates, &stores))?;

@@ -341,6 +341,10 @@ fn duplicate_definitions_are_reported_and_the_command_removes_one() {
             "{found:?}"
         );
         assert!(found[0].1.contains("rename it in the file"), "{found:?}");
+        for list in [&["server", "list"][..], &["grant", "list"], &["policy", "list"]] {
+            let said = test.run(list).stderr;
+            assert_eq!(said.matches("defined twice").count(), 1, "{list:?}: {said}");
+        }
         let named = found[0].1.split_once("or run ").map(|(_, command)| command);
         assert_eq!(named.unwrap_or_default(), command);
         if named.is_some() {

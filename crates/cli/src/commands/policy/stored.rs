@@ -39,6 +39,7 @@ pub(crate) struct SetArgs {
 
 pub(super) fn list(context: &Context, out: &mut Out) -> Result<Ending> {
     let stores = context.open()?;
+    stores.warn_of_conflicts(out)?;
     let effective = stores.effective()?;
     let policies = &effective.policies;
     let grants = effective.grants();
