@@ -2,7 +2,8 @@
 //! tools.
 
 use std::fs;
-use std::io::Read;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -10,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::http_client::{Client, call};
 use crate::recorder::tool;
 use crate::test_gate::{Gate, TOOLS, Watch, rounds, until};
 
@@ -152,7 +154,7 @@ fn p19_work_under_a_token_ends_when_a_rotation_ends_the_token() {
             assert_eq!(old.call("echo", &json!({})).status, 401);
             // The grant continues with its new token, in the same session.
             let token = rotated["token"].as_str().unwrap().to_owned();
-            let new = crate::http_client::Client { token, ..session.clone() };
+            let new = Client { token, ..session.clone() };
             assert!(new.call("echo", &json!({})).passed(), "{label}");
         });
         recorder.let_go();
@@ -181,6 +183,64 @@ fn p19_an_in_flight_call_ends_with_its_grant() {
     until("the row is closed", Duration::from_secs(10), || {
         gate.decisions().iter().filter(|row| row["grant"] == "leaver").all(is_closed)
     });
+}
+
+/// A call of `echo` whose last bytes are not sent yet.
+struct BegunCall {
+    stream: TcpStream,
+    rest: Vec<u8>,
+}
+
+impl BegunCall {
+    fn of(client: &Client) -> BegunCall {
+        let body = call("echo", &json!({})).to_string();
+        let mut bytes = client.request(body.as_bytes(), "");
+        let rest = bytes.split_off(bytes.len() - 10);
+        let mut stream = TcpStream::connect(("127.0.0.1", client.port)).unwrap();
+        stream.write_all(&bytes).unwrap();
+        BegunCall { stream, rest }
+    }
+
+    fn finish(mut self) -> String {
+        self.stream.write_all(&self.rest).unwrap();
+        let mut answer = String::new();
+        self.stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+}
+
+#[test]
+fn a_body_that_arrives_after_its_grant_has_ended_is_not_judged() {
+    let (gate, _recorder, client) = Gate::with_recorder();
+    let leaver = gate.client(&gate.grant("leaver", &["rec=rules"]), "/mcp/rec");
+    until("the grant counts", Duration::from_secs(5), || leaver.call("other", &json!({})).passed());
+    let table = [
+        (&leaver, &["grant", "revoke", "leaver"][..]),
+        (&client, &["grant", "rotate", "agent", "--overlap", "0s"]),
+    ];
+    for (client, words) in table {
+        let begun = BegunCall::of(client);
+        let before = gate.admitted("echo");
+        gate.run(words);
+        until("the token is refused", Duration::from_secs(5), || {
+            client.call("other", &json!({})).status == 401
+        });
+        let answer = begun.finish();
+        assert!(answer.starts_with("HTTP/1.1 401"), "{words:?}: {answer}");
+        assert_eq!(gate.admitted("echo"), before, "{words:?}");
+    }
+}
+
+#[test]
+fn a_body_that_arrives_after_a_policy_was_changed_is_judged_by_the_new_one() {
+    let (gate, _recorder, client) = Gate::with_recorder();
+    let begun = BegunCall::of(&client);
+    gate.policy("rules", &one_of("limited", "echo"));
+    until("the policy applies", Duration::from_secs(5), || {
+        client.call("other", &json!({})).refused()
+    });
+    let answer = begun.finish();
+    assert!(answer.contains("not this one"), "{answer}");
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod registry_view;
 mod rejection;
 mod relay;
 mod routes;
+mod sessions;
 
 use std::sync::Arc;
 
@@ -19,6 +20,7 @@ use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use self::rejection::{RejectedRequest, loop_rejection, reject};
 use self::relay::relay;
 use self::routes::Route;
+use self::sessions::{session_header, session_named, session_of};
 use crate::edge::Edge;
 use crate::edge::dispatch;
 use crate::edge::owner_pages;
@@ -32,7 +34,6 @@ use crate::exchange::outbound::{Outbound, ResponseParts};
 use crate::exchange::state::SharedState;
 use crate::runtime::bounds::Bounds;
 use crate::runtime::loop_detection::Via;
-use crate::session::Session;
 use crate::snapshot::{Grantee, Lease};
 
 pub(crate) use self::rejection::Rejection;
@@ -153,6 +154,10 @@ fn not_found() -> Rejection {
     Rejection::new(StatusCode::NOT_FOUND, "not found")
 }
 
+fn no_server() -> Rejection {
+    Rejection::new(StatusCode::NOT_FOUND, "this grant has no server of that name")
+}
+
 fn endpoint(grantee: &Grantee, server: Option<&str>) -> Option<Endpoint> {
     let Some(name) = server else { return Some(Endpoint::All) };
     grantee.accesses.get_key_value(name).map(|(name, _)| Endpoint::One(Arc::clone(name)))
@@ -165,9 +170,7 @@ async fn handle_mcp(
     endpoint: Option<Endpoint>,
     request: Request<IncomingBody>,
 ) -> Result<Response<Body>, Rejection> {
-    let endpoint = endpoint.ok_or_else(|| {
-        Rejection::new(StatusCode::NOT_FOUND, "this grant has no server of that name")
-    })?;
+    let endpoint = endpoint.ok_or_else(no_server)?;
     let via =
         Via::of(request.headers(), &state.services.instance).map_err(|why| loop_rejection(&why))?;
     let Some(slot) = grantee.try_slot() else {
@@ -245,6 +248,7 @@ async fn post(
     let (head, body) = request.into_parts();
     media::check(&head.headers)?;
     let body = read_body(&context.services().bounds, &head.headers, body).await?;
+    renew_grantee(&mut context)?;
     if let Some(id) = session_header(&head.headers)? {
         context.session = session_named(&context, id, &body.bytes, &head.headers)?;
     }
@@ -258,41 +262,16 @@ async fn post(
     Ok(respond(context, outbound, (!listens).then_some(slot), headers))
 }
 
-/// The header that names a session. A repeated one is ambiguous.
-fn session_header(headers: &HeaderMap) -> Result<Option<&HeaderValue>, Rejection> {
-    let mut values = headers.get_all(&SESSION_ID).iter();
-    let first = values.next();
-    if values.next().is_some() {
-        return Err(Rejection::new(
-            StatusCode::BAD_REQUEST,
-            "the Mcp-Session-Id header was sent more than once",
-        ));
+/// The grant as it is now: it may have been revoked or changed while the body arrived.
+fn renew_grantee(context: &mut RequestContext) -> Result<(), Rejection> {
+    let is_revoked = *context.lease.borrow();
+    let now = context.state.snapshots.current_grantee(&context.grantee, None);
+    let now = now.filter(|_| !is_revoked).ok_or_else(|| unauthorized(NO_GRANT))?;
+    if context.endpoint.server().is_some_and(|server| !now.accesses.contains_key(server)) {
+        return Err(no_server());
     }
-    Ok(first)
-}
-
-/// The session that the header names. A modern request has none, whatever its headers say.
-fn session_named(
-    context: &RequestContext,
-    id: &HeaderValue,
-    body: &[u8],
-    headers: &HeaderMap,
-) -> Result<Option<Arc<Session>>, Rejection> {
-    if dispatch::has_modern_version(headers) {
-        return Ok(None);
-    }
-    let found = id.to_str().ok().and_then(|id| {
-        context.state.sessions.find(id, &context.grantee.id, context.endpoint.server())
-    });
-    match found {
-        Some(session) => Ok(Some(session)),
-        None if dispatch::opens_session(body) => Ok(None),
-        None => Err(no_session()),
-    }
-}
-
-fn no_session() -> Rejection {
-    Rejection::new(StatusCode::NOT_FOUND, "no such session; start again with initialize")
+    context.grantee = now;
+    Ok(())
 }
 
 async fn read_body(
@@ -366,25 +345,6 @@ async fn delete(
     }
     context.state.sessions.end(&session.id).await;
     Ok(base_response(StatusCode::OK, Body::empty()))
-}
-
-fn session_of(context: &RequestContext, headers: &HeaderMap) -> Result<Arc<Session>, Rejection> {
-    let modern = headers.get(&PROTOCOL_VERSION).is_some_and(|version| version == "2026-07-28");
-    let id = match session_header(headers)? {
-        Some(id) if !modern => id.to_str().unwrap_or_default(),
-        _ if modern => return Err(not_allowed()),
-        _ => {
-            return Err(Rejection::new(
-                StatusCode::BAD_REQUEST,
-                "the Mcp-Session-Id header is missing",
-            ));
-        }
-    };
-    context
-        .state
-        .sessions
-        .find(id, &context.grantee.id, context.endpoint.server())
-        .ok_or_else(no_session)
 }
 
 /// The HTTP response; `header_map` becomes its header map.
