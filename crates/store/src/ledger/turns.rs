@@ -47,8 +47,18 @@ struct TurnState {
     decisions: Vec<Vec<u8>>,
     decision_bytes: usize,
     stop: bool,
-    /// Why the store cannot be reached.
-    outage: Option<LedgerError>,
+    last_turn: LastTurn,
+}
+
+/// How the last turn ended. After one that failed, queued decisions wait for one that does not: the
+/// maintenance thread tries twice a second.
+#[derive(Default)]
+enum LastTurn {
+    #[default]
+    Done,
+    Failed,
+    /// The store cannot be reached.
+    Unreachable(LedgerError),
 }
 
 /// What is known of queued outcomes.
@@ -71,6 +81,15 @@ enum Joined<T> {
     Waits(oneshot::Receiver<Result<(), LedgerError>>),
 }
 
+impl TurnState {
+    fn outage(&self) -> Option<LedgerError> {
+        match &self.last_turn {
+            LastTurn::Unreachable(error) => Some(error.same()),
+            LastTurn::Done | LastTurn::Failed => None,
+        }
+    }
+}
+
 impl Turns {
     fn state(&self) -> MutexGuard<'_, TurnState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -81,7 +100,7 @@ impl Turns {
         free.unwrap_or_else(PoisonError::into_inner).occupied = true;
     }
 
-    /// Outcomes that are queued.for the ledger thread.
+    /// Outcomes that are queued for the ledger thread.
     pub(crate) fn want_outcomes(&self) {
         self.state().outcomes += 1;
         self.demand.notify_all();
@@ -126,14 +145,22 @@ impl Turns {
         let is_outage = |error: &&LedgerError| {
             matches!(error, LedgerError::Store { source: Unreachable { .. } | TimedOut { .. }, .. })
         };
-        self.state().outage = error.filter(is_outage).map(LedgerError::same);
+        let this_turn = match error {
+            None => LastTurn::Done,
+            Some(error) if is_outage(&error) => LastTurn::Unreachable(error.same()),
+            Some(_) => LastTurn::Failed,
+        };
+        let before = std::mem::replace(&mut self.state().last_turn, this_turn);
+        if error.is_none() && !matches!(before, LastTurn::Done) {
+            self.demand.notify_all();
+        }
         if error.is_some() {
             self.settled.send_modify(|known| known.failures += 1);
         }
     }
 
     pub(crate) fn outage(&self) -> Option<LedgerError> {
-        self.state().outage.as_ref().map(LedgerError::same)
+        self.state().outage()
     }
 }
 
@@ -170,8 +197,8 @@ impl SharedLedger {
         was_woken: bool,
     ) -> Result<Joined<T>, LedgerError> {
         let mut state = self.turns.state();
-        if let Some(outage) = &state.outage {
-            return Err(outage.same());
+        if let Some(outage) = state.outage() {
+            return Err(outage);
         }
         if state.stop {
             return Err(self.stopped());
@@ -226,14 +253,20 @@ pub(crate) fn serve(shared: &SharedLedger) {
     let turns = &shared.turns;
     loop {
         let idle = |state: &mut TurnState| {
-            let nothing = state.waiting.is_empty() && state.decisions.is_empty();
-            !state.stop && state.outcomes == 0 && nothing
+            let has_decisions =
+                !state.decisions.is_empty() && matches!(state.last_turn, LastTurn::Done);
+            !state.stop && state.outcomes == 0 && state.waiting.is_empty() && !has_decisions
         };
         let mut state =
             turns.demand.wait_while(turns.state(), idle).unwrap_or_else(PoisonError::into_inner);
         if state.stop {
             // Dropping them tells the waiting calls.
             state.waiting.clear();
+            let has_decisions = !state.decisions.is_empty();
+            drop(state);
+            if has_decisions && open_group(shared) {
+                write_group(shared);
+            }
             return;
         }
         state.outcomes = 0;

@@ -11,7 +11,8 @@ use policy::Policy;
 use rustix::process::{Pid, Signal, kill_process};
 use store::clock::Clock;
 use store::ledger::{
-    Admission, Durability, Entry, Facts, Ledger, LedgerError, Options, Permit, Reader,
+    Admission, Durability, Entry, Facts, Filter, Ledger, LedgerError, Options, Permit, Reader,
+    Refusal, RefusalKind,
 };
 use store::postgres::Address;
 
@@ -261,6 +262,74 @@ fn a_server_that_is_away_admits_nothing_and_serves_again_once_it_is_back() {
     let entries = calls_in(&Reader::open_on_postgres(&address).unwrap());
     assert_eq!(entries[0].outcome, "ok", "{}", entries[0].words);
     Reader::open_on_postgres(&address).unwrap().verify(None).unwrap();
+}
+
+fn record_soon(ledger: &Ledger, code: &str) -> Result<(), LedgerError> {
+    let refusal = Refusal { kind: RefusalKind::Malformed, code, reason: "not a message" };
+    ledger.record_soon(&refusal, &facts(), None).map(|row| assert_eq!(row, None))
+}
+
+fn count_of(address: &Address, code: &str) -> usize {
+    let entries = Reader::open_on_postgres(address).unwrap();
+    let entries = entries.oldest_first(&Filter::default()).unwrap().map(Result::unwrap);
+    entries.filter(|entry| entry.code == code).count()
+}
+
+/// The processor time of the ledger thread, in hundredths of a second.
+fn ledger_thread_ticks() -> u64 {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path());
+    let ours = tasks.filter(|task| {
+        std::fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim() == "ledger-turns")
+    });
+    let ticks = ours.map(|task| {
+        let stat = std::fs::read_to_string(task.join("stat")).unwrap();
+        let words: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+        words[11].parse::<u64>().unwrap() + words[12].parse::<u64>().unwrap()
+    });
+    ticks.sum()
+}
+
+#[test]
+fn rows_of_refused_requests_wait_idly_for_a_server_that_is_away() {
+    let server = Server::private();
+    let address = server.schema();
+    let ledger = open(&address);
+    leave(&ledger, "before").unwrap();
+    // Until the outage is known, rows are queued.
+    std::thread::scope(|scope| {
+        let ledger = &ledger;
+        scope.spawn(move || {
+            while record_soon(ledger, "before").is_ok() {
+                sleep(Duration::from_millis(1));
+            }
+        });
+        server.stop();
+    });
+    sleep(Duration::from_millis(500));
+    let before = ledger_thread_ticks();
+    sleep(Duration::from_secs(2));
+    let ticks = ledger_thread_ticks() - before;
+    assert!(ticks < 20, "the ledger thread was busy for {ticks} of 200 hundredths");
+    server.start();
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while record_soon(&ledger, "after").is_err() && Instant::now() < deadline {
+        sleep(Duration::from_millis(50));
+    }
+    while count_of(&address, "after") == 0 && Instant::now() < deadline {
+        sleep(Duration::from_millis(50));
+    }
+    assert_eq!(count_of(&address, "after"), 1);
+}
+
+#[test]
+fn rows_of_refused_requests_are_written_when_the_ledger_is_closed() {
+    let address = Server::shared().schema();
+    for round in 0..10 {
+        let ledger = open(&address);
+        record_soon(&ledger, &format!("at_the_end_{round}")).unwrap();
+        drop(ledger);
+        assert_eq!(count_of(&address, &format!("at_the_end_{round}")), 1, "round {round}");
+    }
 }
 
 #[test]
