@@ -1,5 +1,7 @@
 //! The patterns of a secret: as it is, its significant parts, in base64 and in hex.
 
+use std::fmt::Write as _;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
 use url::Url;
@@ -160,11 +162,11 @@ fn encoded(part: &[u8]) -> Vec<Vec<u8>> {
     forms
 }
 
-/// Base64 and hex of text that is already base64, hex or percent-encoded. Decoding handles text escapes inside
-/// and outside of these, but not one of them inside another.
+/// Base64 and hex of text that is already encoded: in base64, hex, percent-encoding, a JSON string or UTF-16.
+/// Decoding handles text escapes inside and outside of these, but not one of them inside another.
 fn encoded_twice(part: &[u8]) -> Vec<Vec<u8>> {
     let percent: String = url::form_urlencoded::byte_serialize(part).collect();
-    let inner = [
+    let mut inner = vec![
         STANDARD_NO_PAD.encode(part).into_bytes(),
         URL_SAFE_NO_PAD.encode(part).into_bytes(),
         hex(part, "", false),
@@ -172,6 +174,11 @@ fn encoded_twice(part: &[u8]) -> Vec<Vec<u8>> {
         percent.replace('+', "%20").replace("%7E", "~").into_bytes(),
         percent.into_bytes(),
     ];
+    if let Ok(text) = std::str::from_utf8(part) {
+        inner.extend(in_json(text).map(String::into_bytes));
+        // As PowerShell writes text before it becomes base64.
+        inner.push(text.encode_utf16().flat_map(u16::to_le_bytes).collect());
+    }
     let mut forms = Vec::new();
     for text in inner.iter().filter(|text| text.as_slice() != part) {
         for engine in [STANDARD_NO_PAD, URL_SAFE_NO_PAD] {
@@ -180,6 +187,24 @@ fn encoded_twice(part: &[u8]) -> Vec<Vec<u8>> {
         forms.extend([hex(text, "", false), hex(text, "", true)]);
     }
     forms
+}
+
+/// The inside of a JSON string with this text: as most programs write it, with escaped slashes, and in ASCII.
+fn in_json(text: &str) -> [String; 3] {
+    let quoted = mcp::edit::string(text);
+    let plain = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(&quoted);
+    let mut ascii = String::with_capacity(plain.len());
+    for c in plain.chars() {
+        if c.is_ascii() {
+            ascii.push(c);
+            continue;
+        }
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            // Writing to a string cannot fail.
+            let _ = write!(ascii, "\\u{unit:04x}");
+        }
+    }
+    [plain.to_owned(), plain.replace('/', "\\/"), ascii]
 }
 
 /// The part of the base64 of a longer text that depends only on the secret, if this many bytes (modulo three)

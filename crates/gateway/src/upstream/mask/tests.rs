@@ -31,6 +31,10 @@ fn escaped(text: &str) -> String {
     text.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect()
 }
 
+fn utf16(text: &str) -> Vec<u8> {
+    text.encode_utf16().flat_map(u16::to_le_bytes).collect()
+}
+
 /// Wrapped as the `base64` command does it.
 fn wrapped(text: &str) -> String {
     let lines: Vec<&str> =
@@ -72,6 +76,13 @@ fn every_common_form_is_replaced() {
         STANDARD.encode(STANDARD.encode(KEY)),
         STANDARD.encode(format!("file: {}", URL_SAFE.encode(KEY))),
         STANDARD.encode(percent(KEY, false)),
+        // The environment as JSON, in a blob.
+        STANDARD.encode(json!({ "API_KEY": KEY }).to_string()),
+        STANDARD.encode(format!("[{}]", quoted.replace('/', "\\/"))),
+        STANDARD.encode(quoted.replace('é', "\\u00e9")),
+        quoted.bytes().map(|byte| format!("{byte:02x}")).collect(),
+        STANDARD.encode(utf16(KEY)),
+        STANDARD.encode(utf16(&format!("key: {KEY}"))),
         STANDARD.encode(KEY).bytes().map(|byte| format!("{byte:02x}")).collect(),
     ];
     for form in forms {
