@@ -79,7 +79,9 @@ pub use snapshot::RegistrySnapshot;
 pub use stateless::stateless_package;
 pub use target::{OPERATOR_SERVICE, Target, TargetError};
 pub use tasks::{TASK_OWNERS_MAX, TaskOwner};
-pub use token::{TOKEN_PREFIX, Token, TokenFault, TokenHash, has_token, redact_tokens};
+pub use token::{
+    TOKEN_BYTES, TOKEN_PREFIX, Token, TokenFault, TokenHash, has_token, redact_tokens,
+};
 pub use values::{RememberedLog, log_remembered_by};
 
 /// How long a statement waits for another process before it fails with `Locked`.

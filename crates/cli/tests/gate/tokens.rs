@@ -1,5 +1,7 @@
 //! Grant tokens inside messages: they reach no server and no row.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::http_client::Client;
@@ -8,6 +10,14 @@ use crate::test_gate::Gate;
 
 fn message(method: &str, params: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params })
+}
+
+fn hex(text: &str) -> String {
+    text.bytes().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat()
+}
+
+fn percent(text: &str) -> String {
+    text.bytes().map(|byte| format!("%{byte:02X}")).collect::<Vec<_>>().concat()
 }
 
 fn messages(token: &str) -> Vec<(String, Value)> {
@@ -22,6 +32,9 @@ fn messages(token: &str) -> Vec<(String, Value)> {
         ("uri", message("resources/read", &json!({ "uri": format!("https://x/?k={token}") }))),
         ("key", call(key)),
         ("value", call(json!({ "a": [{ "b": format!("Bearer {token}") }] }))),
+        ("file", call(json!({ "content": STANDARD.encode(format!("{{\"token\":\"{token}\"}}")) }))),
+        ("hex", call(json!({ "content": format!("00{}", hex(token)) }))),
+        ("query", call(json!({ "url": format!("https://x/?k={}", percent(token)) }))),
         ("meta", message("tools/call", &json!({ "name": "echo", "_meta": { "x": token } }))),
         ("method", message(&format!("x/{token}"), &json!({}))),
         ("id", json!({ "jsonrpc": "2.0", "id": token, "method": "ping" })),

@@ -1,6 +1,8 @@
 //! Refuses client messages that contain a grant token of tollgate: no server may receive one, and no row may
 //! contain one.
 
+mod encoded;
+
 use memchr::memmem;
 use policy::json::{Kind, Value};
 use store::ledger::{Facts, Refusal, RefusalKind};
@@ -36,7 +38,7 @@ pub(crate) fn refuse(
     };
     let refusal = Refusal { kind: RefusalKind::Denied, code: CODE, reason: MESSAGE };
     // The id may be a token, too.
-    let id = message.id().filter(|id| !has_token(id.raw()));
+    let id = message.id().filter(|id| !is_in_text(id.raw()));
     Some(match services.ledger.record_soon(&refusal, &facts, None) {
         Ok(seq) => {
             let seq = seq.map_or_else(String::new, |seq| format!(",\"audit_id\":{seq}"));
@@ -53,20 +55,25 @@ fn refused(message: &Message<'_>, id: Option<&Id>, text: &str, data: Option<&str
     Outbound::with_status(status, error_body(id, error_responses::code::DENIED, text, data))
 }
 
-/// Most messages contain neither a token prefix nor an escape that could hide it.
+/// Most messages contain neither a token prefix, in any encoding, nor an escape that could hide it.
 fn is_in(body: &[u8], root: Value<'_>) -> bool {
     let may_be = memmem::find(body, TOKEN_PREFIX.as_bytes()).is_some()
-        || memmem::find(body, b"\\u").is_some();
+        || memmem::find(body, b"\\u").is_some()
+        || encoded::may_be_in(body);
     may_be && is_in_value(root)
+}
+
+fn is_in_text(text: &str) -> bool {
+    has_token(text) || encoded::is_in(text)
 }
 
 /// To the full depth of the message.
 fn is_in_value(value: Value<'_>) -> bool {
     match value.kind() {
-        Kind::String => value.as_str().is_some_and(|text| has_token(&text)),
+        Kind::String => value.as_str().is_some_and(|text| is_in_text(&text)),
         Kind::Array => value.items().any(is_in_value),
         Kind::Object => {
-            value.entries().any(|(key, value)| has_token(&key.text()) || is_in_value(value))
+            value.entries().any(|(key, value)| is_in_text(&key.text()) || is_in_value(value))
         }
         Kind::Null | Kind::Bool | Kind::Number => false,
     }
