@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use crate::eras::{older, request};
 use crate::http_client::Client;
@@ -132,6 +133,19 @@ fn a_task_of_another_process_on_the_home_belongs_to_its_grant_there_too() {
         answer.contains("GOOD") && !answer.contains("LEAK")
     });
     assert!(is_refused(&result_of(&recorder, &there_b, "t1")));
+    // A process that has not seen the task yet does not let another grant own it either.
+    begin(&recorder, &a, "red", "t2");
+    let stored = || std::fs::read(gate.home.join("gate.db-wal")).unwrap_or_default();
+    let hash = Sha256::digest("t2").into_iter().map(|byte| format!("{byte:02x}"));
+    let hash = hash.collect::<Vec<_>>().concat();
+    until("the owner is stored", Duration::from_secs(10), || {
+        stored().windows(hash.len()).any(|bytes| bytes == hash.as_bytes())
+    });
+    // Others see it once it is flushed, too.
+    std::thread::sleep(Duration::from_secs(1));
+    begin(&recorder, &there_b, "plain", "t2");
+    let answer = result_of(&recorder, &there_b, "t2");
+    assert!(is_refused(&answer), "{answer}");
     gate.stop();
     gate.child = first;
 }

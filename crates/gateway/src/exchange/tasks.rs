@@ -107,6 +107,13 @@ impl Tasks {
             begun_at_us: now_us,
             until_us: now_us.saturating_add(kept_ms(task).saturating_mul(1000)),
         };
+        let services = context.services();
+        // Another process of this home may have stored an owner of this id.
+        let is_looked_up = owner.is_private || self.state().owners.knows(&owner);
+        if !is_looked_up && self.load(services, &owner.server, &owner.task).is_none() {
+            tracing::warn!(server = %owner.server, "could not check who owns a task; ignored");
+            return;
+        }
         let mut state = self.state();
         if !state.owners.may_own(&owner, now_us) {
             tracing::warn!(server = %peer.server.name, grant = %context.grantee.label, "a server announced a task id that belongs to another grant; ignored");
@@ -142,14 +149,17 @@ impl Tasks {
     /// Loads the owners of an unknown task, which another process of this home may have stored. True if there
     /// are any. Limited per second.
     fn load_owners(&self, services: &Services, server: &str, id: &str) -> bool {
-        if !self.state().may_look_up(services.clock.now().steady_us) {
-            return false;
-        }
-        let stored = match services.registry.task_owners_of(server, &hash(id), services.now_us()) {
+        self.state().may_look_up(services.clock.now().steady_us)
+            && self.load(services, server, &hash(id)) == Some(true)
+    }
+
+    /// Loads the owners of a task by the hash of its id. Whether there are any; `None` if they cannot be read.
+    fn load(&self, services: &Services, server: &str, task: &str) -> Option<bool> {
+        let stored = match services.registry.task_owners_of(server, task, services.now_us()) {
             Ok(stored) => stored,
             Err(error) => {
                 tracing::debug!(%error, "could not read the owners of a task");
-                return false;
+                return None;
             }
         };
         let is_known = !stored.is_empty();
@@ -157,7 +167,7 @@ impl Tasks {
         for owner in stored {
             state.owners.add(owner);
         }
-        is_known
+        Some(is_known)
     }
 
     fn take_unsaved(&self) -> Vec<TaskOwner> {

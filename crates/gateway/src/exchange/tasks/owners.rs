@@ -28,6 +28,11 @@ pub(super) struct Owners {
 }
 
 impl Owners {
+    /// Whether there is an owner of this task.
+    pub(super) fn knows(&self, new: &TaskOwner) -> bool {
+        self.by_task.contains_key(&(new.server.clone(), new.task.clone()))
+    }
+
     /// Whether a call may become an owner of this task. If the server's ids are shared by all clients, an id of
     /// another grant is refused.
     pub(super) fn may_own(&self, new: &TaskOwner, now_us: i64) -> bool {
