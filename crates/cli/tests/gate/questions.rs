@@ -245,6 +245,7 @@ fn asking() -> Vec<Value> {
         json!({ "resultType": "input_required", "inputRequests": [question] }),
         json!({ "resultType": "input_required", "inputRequests": { "q": { "params": "who?" } } }),
         json!({ "ResultType": "input_required", "InputRequests": { "q": question } }),
+        json!({ "task": { "taskId": "t", "inputRequests": { "q": question } }, "content": [] }),
     ]
 }
 

@@ -15,10 +15,11 @@ pub fn asks_for_input(result: Value<'_>) -> bool {
     })
 }
 
-/// Whether the result of a finished task requests input, which its client could not answer any
-/// more.
-pub fn result_asks_for_input(task: Value<'_>) -> bool {
-    task.get("taskId").is_some() && task.get("result").is_some_and(asks_for_input)
+/// Whether the result of a finished task, or a task inside a result, requests input that its client
+/// could not answer.
+pub fn result_asks_for_input(result: Value<'_>) -> bool {
+    let finished = result.get("result").filter(|_| result.get("taskId").is_some());
+    finished.into_iter().chain(result.get("task")).any(asks_for_input)
 }
 
 /// The input requests of a result or a task. `None` when one of them is malformed: it could not be
@@ -70,6 +71,20 @@ mod tests {
     use policy::json::{Bounds, Doc};
 
     use super::*;
+
+    #[test]
+    fn input_requests_of_a_task_inside_a_result_are_found() {
+        for (text, does_ask) in [
+            (r#"{"task":{"taskId":"t","status":"input_required"}}"#, false),
+            (r#"{"task":{"taskId":"t","inputRequests":{}}}"#, true),
+            (r#"{"taskId":"t","result":{"inputRequests":{}}}"#, true),
+            (r#"{"result":{"inputRequests":{}},"content":[]}"#, false),
+            (r#"{"task":"inputRequests"}"#, false),
+        ] {
+            let doc = Doc::read(text.as_bytes(), &Bounds::ANSWER).unwrap();
+            assert_eq!(result_asks_for_input(doc.root()), does_ask, "{text}");
+        }
+    }
 
     #[test]
     fn malformed_input_requests_are_refused_as_a_whole() {
