@@ -19,7 +19,6 @@ mod crash;
 mod history;
 #[path = "ledger/limits.rs"]
 mod limits;
-#[cfg(unix)]
 #[path = "support/postgres.rs"]
 mod postgres;
 #[path = "ledger/power.rs"]
