@@ -151,7 +151,9 @@ def day_checks(text, series, since, until):
             yield from sentence(f"{metric} of {day}", shown, [own.get(number(day), np.nan)])
     cells = re.findall(r"<title>(\d{4}-\d\d-\d\d): ([^<]*)</title>", calendar)
     own = series["recovery"]
-    yield "report calendar", [day for day, _ in cells], [date(until - ago) for ago in range(CALENDAR_DAYS - 1, -1, -1)]
+    # It begins with the first reading of half a year.
+    begins = last(own, until, CALENDAR_DAYS).index[0]
+    yield "report calendar", [day for day, _ in cells], [date(day) for day in range(begins, until + 1)]
     for day, shown in cells:
         yield from sentence(f"calendar of {day}", shown, [own[number(day)]] if number(day) in own.index else [])
 
