@@ -10,7 +10,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use crate::account;
 use crate::commands::{
     approvals, audit, catalog, clients, data, doctor, grant, notify, open, personal, policy,
-    reference, scan, self_check, server, service, shell, status, sync, up, vault,
+    reference, scan, self_check, server, service, shell, status, store, sync, up, vault,
 };
 use crate::context::{Global, REFRESH_WORD};
 use crate::failure::Ending;
@@ -52,6 +52,9 @@ pub(crate) enum Command {
     /// The key that seals your secrets: status, move
     #[command(subcommand)]
     Vault(vault::VaultCommand),
+    /// Postgres that several gates share: copy, migrate, roles
+    #[command(subcommand)]
+    Store(store::StoreCommand),
     /// The programs that use MCP servers: list, import, install
     #[command(subcommand)]
     Clients(clients::ClientsCommand),
@@ -163,7 +166,13 @@ pub(crate) fn help(args: &HelpArgs, out: &mut Out) -> Result<Ending> {
 
 /// The first screen of help. Every visible command is in exactly one group; a test checks it.
 const GROUPS: &[(&str, &[&str])] = &[
-    ("Run", &["up", "open", "stdio", "wrap", "status", "doctor", "service", "vault", "clients"]),
+    (
+        "Run",
+        &[
+            "up", "open", "stdio", "wrap", "status", "doctor", "service", "vault", "store",
+            "clients",
+        ],
+    ),
     ("Rules", &["server", "policy", "grant", "approvals", "notify"]),
     ("Catalogue", &["scan", "catalog"]),
     (

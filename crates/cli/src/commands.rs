@@ -21,6 +21,7 @@ pub(crate) mod server;
 pub(crate) mod service;
 pub(crate) mod shell;
 pub(crate) mod status;
+pub(crate) mod store;
 pub(crate) mod sync;
 pub(crate) mod up;
 pub(crate) mod vault;

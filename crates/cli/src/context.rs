@@ -11,6 +11,7 @@ use anyhow::{Context as _, Result, anyhow};
 use connectors::LazyContext;
 use connectors::server_login::ServerLogins;
 use connectors::{ConnectorContext, VaultLocked};
+use store::accounts::Accounts;
 use store::clock::Clock;
 use store::effective::Effective;
 use store::files;
@@ -93,6 +94,11 @@ impl Context {
         }
     }
 
+    /// The same for the home alone, without the store.
+    pub(crate) fn without_store(&self) -> Context {
+        Context { store: StoreOption::default(), ..self.clone() }
+    }
+
     /// The same with another lookup for services: the environment does not apply.
     pub(crate) fn with_services(self, lookup: VariableLookup) -> Context {
         Context { lookup, has_services: true, ..self }
@@ -148,13 +154,15 @@ impl Context {
     /// The same with other settings than those of the file.
     pub(crate) fn open_with(&self, settings: Settings) -> Result<Stores> {
         let home = create_home(&self.home_path()?)?;
-        if let Some(what) = database_missing(home.path()).filter(|_| has_log(&home)) {
+        let is_shared = self.store()?.is_some();
+        let missing = database_missing(home.path()).filter(|_| !is_shared && has_log(&home));
+        if let Some(what) = missing {
             tracing::error!(
                 "`gate.db` is {what} although this home was used: servers, policies and grants are gone, and an empty one is created; if you did not remove it, stop and restore a copy"
             );
         }
         let vault = Arc::new(self.open_vault(&home)?);
-        let registry = Registry::open(&home, Arc::clone(&vault), self.random.clone())?;
+        let registry = self.open_registry(&home, vault)?;
         let settings = Arc::new(settings);
         let is_demo = registry.value(DEMONSTRATION)?.is_some();
         let lookup = if is_demo && !self.has_services {
@@ -162,7 +170,7 @@ impl Context {
         } else {
             Arc::clone(&self.lookup)
         };
-        let ctx = self.connector_context(&home, vault, &settings, lookup, is_demo);
+        let ctx = self.connector_context(&home, &registry, &settings, lookup, is_demo);
         self.stores(home, registry, settings, ctx)
     }
 
@@ -172,7 +180,7 @@ impl Context {
         let settings = Arc::new(self.settings()?);
         let home = create_home(&self.home_path()?)?;
         let vault = Arc::new(Vault::locked(&self.random)?);
-        let registry = Registry::open(&home, vault, self.random.clone())?;
+        let registry = self.open_registry(&home, vault)?;
         let ctx = Arc::new(LazyContext::locked(VaultLocked { clock: self.clock.clone() }));
         self.stores(home, registry, settings, ctx)
     }
@@ -180,22 +188,22 @@ impl Context {
     fn stores(
         &self,
         home: Home,
-        registry: Registry,
+        registry: Arc<Registry>,
         settings: Arc<Settings>,
         ctx: Arc<LazyContext>,
     ) -> Result<Stores> {
-        let actor = actor();
-        let store = Logins::at(&home, Arc::clone(registry.vault()), self.random.clone());
+        let store = Logins::of(&home, &registry, self.random.clone());
         let helper = helper::refresh_helper(home.path(), self.store_argument());
         let (clock, random) = (self.clock.clone(), self.random.clone());
         Ok(Stores {
             logins: Arc::new(ServerLogins::new(store, clock, random, helper)),
             home,
-            registry: Arc::new(registry.acting_as(&actor)),
+            registry,
             file_names: settings.names(),
             settings,
             clock: self.clock.clone(),
-            actor,
+            random: self.random.clone(),
+            actor: actor(),
             ledger: OnceCell::new(),
             store: self.store()?,
             ctx,
@@ -206,12 +214,13 @@ impl Context {
     fn connector_context(
         &self,
         home: &Home,
-        vault: Arc<Vault>,
+        registry: &Arc<Registry>,
         settings: &Arc<Settings>,
         lookup: VariableLookup,
         is_demo: bool,
     ) -> Arc<LazyContext> {
-        let (home, settings) = (home.clone(), Arc::clone(settings));
+        let (home, registry) = (home.clone(), Arc::clone(registry));
+        let settings = Arc::clone(settings);
         let (clock, random) = (self.clock.clone(), self.random.clone());
         let helper = helper::refresh_helper(home.path(), self.store_argument());
         Arc::new(LazyContext::new(move || {
@@ -219,9 +228,11 @@ impl Context {
             let units = services::units(&settings);
             let settings = services::settings(&lookup, &settings).map_err(|e| e.to_string())?;
             let (clock, random) = (clock.clone(), random.clone());
-            let mut ctx =
-                ConnectorContext::open(&home, Arc::clone(&vault), clock, random, settings)
-                    .map_err(|e| e.to_string())?;
+            let accounts = Accounts::of(&home, &registry, random.clone());
+            let vault = Arc::clone(registry.vault());
+            let mut ctx = ConnectorContext::open(&home, vault, clock, random, settings)
+                .map_err(|e| e.to_string())?;
+            ctx.accounts = accounts.map_err(|e| e.to_string())?;
             if is_demo {
                 ctx.http = ctx.http.loopback_only();
             }
@@ -338,6 +349,7 @@ pub(crate) struct Stores {
     pub(crate) settings: Arc<Settings>,
     pub(crate) file_names: FileNames,
     clock: Clock,
+    random: Random,
     actor: String,
     /// Opened by the first command that needs it: reading a policy needs no audit log.
     ledger: OnceCell<Arc<Ledger>>,
@@ -354,6 +366,10 @@ impl Stores {
 
     pub(crate) fn clock(&self) -> &Clock {
         &self.clock
+    }
+
+    pub(crate) fn random(&self) -> &Random {
+        &self.random
     }
 
     pub(crate) fn actor(&self) -> &str {

@@ -91,6 +91,7 @@ fn run(cli: Cli, context: &Context, out: &mut Out) -> Result<Ending> {
         Command::Status(args) => status::run(&args, context, out),
         Command::Doctor(args) => doctor::run(&args, context, out),
         Command::Vault(command) => command.run(context, out),
+        Command::Store(command) => command.run(context, out),
         Command::Service(command) => command.run(context, out),
         Command::OwnProgram(command) => command.run(out),
         Command::Help(args) => cli::help(&args, out),

@@ -202,9 +202,8 @@ impl App {
         if let Some(registry) = acting.get(person) {
             return Ok(Arc::clone(registry));
         }
-        let vault = Arc::clone(self.registry.vault());
-        let registry = Registry::open(&self.home, vault, self.random.clone())?;
-        let registry = Arc::new(registry.acting_as(&actor(person)).of_person(person));
+        let registry =
+            Arc::new(self.registry.another()?.acting_as(&actor(person)).of_person(person));
         acting.insert(person.to_owned(), Arc::clone(&registry));
         Ok(registry)
     }

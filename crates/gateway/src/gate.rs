@@ -133,7 +133,14 @@ impl Gate {
     /// Installs a snapshot and notifies the sessions whose lists it changes.
     pub(crate) fn install_snapshot(&self, effective: Effective) {
         let before = self.state.snapshots.install(effective, self.services().now_us());
+        self.registry_loaded();
         list_changes::notify_sessions(&self.state, &before);
+    }
+
+    /// Tells the ledger which registry calls are judged by. Only a gate that reloads does.
+    fn registry_loaded(&self) {
+        let generation = self.state.snapshots.current().effective.generation;
+        self.services().ledger.registry_loaded(Registry::store_generation(generation));
     }
 
     /// The current settings.

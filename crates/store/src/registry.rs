@@ -53,7 +53,7 @@ pub mod tasks;
 pub mod token;
 pub mod values;
 
-pub use acts::{RecordError, StartedAct, has_unrecorded_acts};
+pub use acts::{RecordError, StartedAct, has_unrecorded_acts, has_unrecorded_acts_on};
 pub use channels::{Channel, ChannelTarget, Detail, SmtpSecurity, Topic};
 pub use credential::{Credential, EnvValue, SecretLocation, argv_in_clear};
 pub use error::{ObjectKind, Origin, RegistryError};
@@ -82,12 +82,15 @@ pub use tasks::{TASK_OWNERS_MAX, TaskOwner};
 pub use token::{
     TOKEN_BYTES, TOKEN_PREFIX, Token, TokenFault, TokenHash, has_token, redact_tokens,
 };
-pub use values::{RememberedLog, log_remembered_by};
+pub use values::{RememberedLog, log_remembered_by, log_remembered_on};
 
 /// How long a statement waits for another process before it fails with `Locked`.
 pub const BUSY_MS_MAX: u64 = 5_000;
 /// How often a running gate should call [`Registry::changed`], which costs a few microseconds.
 pub const POLL_MS: u64 = 250;
+
+/// Above these bits of a generation is how often another file was found.
+const REPLACED_SHIFT: u32 = 40;
 
 /// The open registry of one home. Methods may be called from any thread.
 pub struct Registry {
@@ -240,9 +243,14 @@ impl Registry {
         Ok(self.numbered(current) != generation)
     }
 
+    /// The number that the store counts its loud changes by, of a snapshot's generation.
+    pub fn store_generation(generation: u64) -> u64 {
+        generation & ((1 << REPLACED_SHIFT) - 1)
+    }
+
     /// A replaced file may have reached the same count by other changes.
     fn numbered(&self, generation: u64) -> u64 {
-        generation.wrapping_add(self.replaced.load(Ordering::Relaxed) << 40)
+        generation.wrapping_add(self.replaced.load(Ordering::Relaxed) << REPLACED_SHIFT)
     }
 
     /// One transaction that a running gate should notice.
@@ -315,7 +323,8 @@ impl Registry {
         look: impl Fn(&Transaction<'_>) -> Result<Option<T>, RegistryError>,
     ) -> Result<Option<T>, RegistryError> {
         let found = self.read(&look)?;
-        if found.is_some() || !self.is_shared() {
+        // A serving thread must not wait for a store that is away: the reload loop asks it again.
+        if found.is_some() || self.shared.as_ref().is_none_or(|shared| shared.is_away()) {
             return Ok(found);
         }
         self.refresh()?;

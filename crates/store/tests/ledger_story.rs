@@ -26,6 +26,8 @@ mod power;
 #[cfg(unix)]
 #[path = "ledger/replicas.rs"]
 mod replicas;
+#[path = "ledger/standby.rs"]
+mod standby;
 #[path = "ledger/support.rs"]
 mod support;
 #[path = "ledger/tamper.rs"]

@@ -1,10 +1,11 @@
-//! Evidence about an audit log that is kept outside it: the row that `gate.db` remembers and the sealed
+//! Evidence about an audit log that is kept outside it: the row that the registry remembers and the sealed
 //! row. Read-only; loads the vault key but never creates one.
 
 use std::path::Path;
 
+use anyhow::Result;
 use store::ledger::{Checkpoint, Reader, Seal, SealKey, SealState, Verified, VerifyError, Witness};
-use store::registry::{RememberedLog, log_remembered_by};
+use store::registry::RememberedLog;
 use store::vault::Vault;
 
 use crate::context::Context;
@@ -16,7 +17,7 @@ const UNSEALED_ROWS_MAX: u64 = 4;
 /// How often a growing log is read because its seal moved.
 const TRIES_MAX: u32 = 2;
 
-/// What `gate.db` and the seal say about a log.
+/// What the registry and the seal say about a log.
 pub(crate) struct LogEvidence {
     remembered: RememberedLog,
     seal: Result<SealState, String>,
@@ -36,26 +37,29 @@ pub(crate) enum LogStatus {
 
 impl LogEvidence {
     /// Call before reading the log, so that the log holds every row that the evidence names.
-    pub(crate) fn collect(home: &Path, context: &Context, reader: &Reader) -> LogEvidence {
-        match context.read_vault(home) {
-            Ok(Some(vault)) => LogEvidence::with(home, &vault, reader),
-            Ok(None) => LogEvidence::without(home, "there is no vault key in this home".to_owned()),
-            Err(error) => LogEvidence::without(home, ErrorReport::of(&error).headline().to_owned()),
-        }
+    pub(crate) fn collect(home: &Path, context: &Context, reader: &Reader) -> Result<LogEvidence> {
+        let remembered = context.remembered_log()?;
+        Ok(match context.read_vault(home) {
+            Ok(Some(vault)) => LogEvidence::with(remembered, &vault, reader),
+            Ok(None) => {
+                LogEvidence::without(remembered, "there is no vault key in this home".to_owned())
+            }
+            Err(error) => {
+                LogEvidence::without(remembered, ErrorReport::of(&error).headline().to_owned())
+            }
+        })
     }
 
     /// The same for an open home.
-    pub(crate) fn with(home: &Path, vault: &Vault, reader: &Reader) -> LogEvidence {
+    pub(crate) fn with(remembered: RememberedLog, vault: &Vault, reader: &Reader) -> LogEvidence {
         let Some(key) = SealKey::of(vault) else {
-            return LogEvidence::without(home, "the vault is locked".to_owned());
+            return LogEvidence::without(remembered, "the vault is locked".to_owned());
         };
         let seal = reader.seal(&key).map_err(|e| e.to_string());
-        let remembered = log_remembered_by(&home.join("gate.db"));
         LogEvidence { remembered, seal, key: Some(key) }
     }
 
-    fn without(home: &Path, why: String) -> LogEvidence {
-        let remembered = log_remembered_by(&home.join("gate.db"));
+    fn without(remembered: RememberedLog, why: String) -> LogEvidence {
         LogEvidence { remembered, seal: Err(why), key: None }
     }
 

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Args, Subcommand, ValueEnum};
 use store::ledger::{EntryKind, Filter, Reader};
-use store::registry::has_unrecorded_acts;
 
 use crate::audit_log::reader;
 use crate::context::Context;
@@ -177,7 +176,7 @@ fn log(context: &Context) -> Result<Reader> {
 
 /// Records changes of a killed command before the log is read, if that is possible.
 fn record_pending(context: &Context) -> Result<()> {
-    if !has_unrecorded_acts(&context.home_path()?.join("gate.db")) {
+    if !context.has_unrecorded_acts()? {
         return Ok(());
     }
     if let Err(error) = context.open().and_then(|stores| stores.record()) {

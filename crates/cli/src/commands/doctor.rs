@@ -18,6 +18,7 @@ mod logins;
 mod machine;
 mod objects;
 mod public;
+mod restore;
 
 #[derive(Args)]
 pub(crate) struct DoctorArgs {

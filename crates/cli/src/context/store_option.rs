@@ -1,15 +1,21 @@
-//! Where the audit log is, in this home or on Postgres that several machines share, and how it is
-//! opened.
+//! Where registry and audit log are, in this home or on Postgres that several machines share, and
+//! how they are opened.
 
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
+use store::home::Home;
 use store::ledger::{Ledger, LedgerError, Options, Reader, Retention, SealKey, Sealing};
 use store::postgres::Address;
+use store::registry::{
+    Registry, RegistryError, RememberedLog, has_unrecorded_acts, has_unrecorded_acts_on,
+    log_remembered_by, log_remembered_on,
+};
 use store::secret::Secret;
+use store::vault::Vault;
 
-use super::{Context, Global, Stores, variable};
-use crate::variables::{STORE_PASSWORD_VARIABLE, STORE_VARIABLE};
+use super::{Context, Global, Stores, actor, variable};
+use crate::variables::{KEY_VARIABLE, STORE_PASSWORD_VARIABLE, STORE_VARIABLE};
 
 /// What was said about the store, before it is understood.
 #[derive(Clone, Default)]
@@ -52,6 +58,43 @@ impl Context {
         self.store.argument.as_deref()
     }
 
+    /// Opens the registry of the home, or the one that replicas share.
+    pub(super) fn open_registry(&self, home: &Home, vault: Arc<Vault>) -> Result<Arc<Registry>> {
+        let random = self.random.clone();
+        let registry = match self.store()? {
+            None => Registry::open(home, vault, random)?,
+            Some(address) => match Registry::open_on(home, &address, vault, random) {
+                Err(error @ RegistryError::KeyChanged) => {
+                    let shown = home.vault_key();
+                    let words = format!(
+                        "the store was made with another vault key\nhint: copy `vault.key` of the first home to `{}`, or set `{KEY_VARIABLE}`",
+                        shown.display()
+                    );
+                    return Err(anyhow::Error::new(error).context(words));
+                }
+                opened => opened?,
+            },
+        };
+        Ok(Arc::new(registry.acting_as(&actor())))
+    }
+
+    /// What the registry remembers of the log, without opening the home. An unreadable one remembers
+    /// nothing.
+    pub(crate) fn remembered_log(&self) -> Result<RememberedLog> {
+        Ok(match self.store()? {
+            Some(address) => log_remembered_on(&address),
+            None => log_remembered_by(&self.home_path()?.join("gate.db")),
+        })
+    }
+
+    /// Whether a command that was killed left changes without their rows in the log.
+    pub(crate) fn has_unrecorded_acts(&self) -> Result<bool> {
+        Ok(match self.store()? {
+            Some(address) => has_unrecorded_acts_on(&address),
+            None => has_unrecorded_acts(&self.home_path()?.join("gate.db")),
+        })
+    }
+
     /// Opens an existing log for reading, without opening the home.
     pub(crate) fn read_log(&self) -> Result<Reader> {
         Ok(match self.store()? {
@@ -69,6 +112,12 @@ impl Stores {
             (None, Some(address)) => Reader::open_on_postgres(address),
             (None, None) => Reader::open(&self.home.audit()),
         }
+    }
+
+    /// What the registry remembers of the log. An unreadable one remembers nothing.
+    pub(crate) fn remembered_log(&self) -> RememberedLog {
+        let row = self.registry.remembered_log().ok().flatten();
+        RememberedLog { row, is_sealed: self.registry.log_is_sealed().unwrap_or(true) }
     }
 
     /// Where the store is, if it is not in the home. Without the password.

@@ -22,7 +22,7 @@ const WINDOW_US: u64 = 10_000_000;
 const PER_WINDOW: usize = 250;
 const PER_MINUTE: usize = 1_000;
 
-fn signal(gate: &Gate, signal: Signal) {
+pub(crate) fn signal(gate: &Gate, signal: Signal) {
     kill_process(Pid::from_raw(i32::try_from(gate.pid()).unwrap()).unwrap(), signal).unwrap();
 }
 

@@ -28,9 +28,9 @@ impl UpperLayers for EdgeLayers {
         context: &'a RequestContext,
         body: &'a Bytes,
         headers: Option<&'a HeaderMap>,
-        waiting: HeldCall,
+        waiting: Option<HeldCall>,
     ) -> BoxFuture<'a, Outbound> {
-        Box::pin(dispatch::process(context, body, headers, Some(waiting)))
+        Box::pin(dispatch::process(context, body, headers, waiting))
     }
 
     fn subscribe_resource<'a>(

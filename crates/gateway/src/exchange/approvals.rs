@@ -267,7 +267,7 @@ impl ApprovalWait {
         };
         context.grantee = grantee;
         let upper_layers = context.state.upper_layers;
-        upper_layers.dispatch_again(&context, &body, headers.as_ref(), waiting).await
+        upper_layers.dispatch_again(&context, &body, headers.as_ref(), Some(waiting)).await
     }
 
     fn pending_response(&self) -> Outbound {

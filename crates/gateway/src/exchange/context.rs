@@ -2,6 +2,7 @@
 //! decides about.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use policy::Denial;
 use store::ledger::{Ending, Facts, LedgerError, Outcome, Permit, Refusal, RefusalKind};
@@ -15,6 +16,9 @@ use crate::snapshot::{Grantee, Lease, ServerAccess};
 use crate::upstream::open::PeerClient;
 use mcp::ClientInfo;
 use mcp::{ClientCapabilities, ProtocolError};
+
+/// How long a request waits for a registry that its gate has not read yet.
+const REGISTRY_WAIT_MAX: Duration = Duration::from_secs(3);
 
 #[derive(Clone)]
 pub(crate) struct RequestContext {
@@ -158,7 +162,26 @@ impl RequestContext {
     /// Admits a protocol message, which no policy judges, and records it.
     pub(crate) async fn own_act(&self, method: &str, server: &str) -> Result<Permit, LedgerError> {
         let facts = Facts { method, server, remote: self.remote(), ..self.facts() };
-        self.services().ledger.passed(&facts).await
+        self.passed(&facts).await
+    }
+
+    /// The same with these facts. If the store has a newer registry, it is read first.
+    pub(crate) async fn passed(&self, facts: &Facts<'_>) -> Result<Permit, LedgerError> {
+        loop {
+            let passed = self.services().ledger.passed(facts).await;
+            let is_behind = matches!(passed, Err(LedgerError::RegistryBehind));
+            if !is_behind || self.grantee_of_newer_registry().await.is_none() {
+                return passed;
+            }
+        }
+    }
+
+    /// The grantee in the registry that the store has, once this gate has read it. None if it no longer
+    /// has access, or if the registry could not be read in time.
+    pub(crate) async fn grantee_of_newer_registry(&self) -> Option<Arc<Grantee>> {
+        let caught_up = self.services().ledger.registry_caught_up();
+        tokio::time::timeout(REGISTRY_WAIT_MAX, caught_up).await.ok()?;
+        self.state.snapshots.current_grantee(&self.grantee, self.endpoint.server())
     }
 
     /// Records a message that the gate answers itself.

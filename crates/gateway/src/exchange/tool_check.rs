@@ -83,7 +83,7 @@ pub(crate) async fn checked_peer(
     era: Era,
 ) -> Result<Arc<Peer>, UpstreamError> {
     let facts = Facts { method: "tools/list", server: &access.server.name, ..context.facts() };
-    let permit = context.services().ledger.passed(&facts).await.map_err(|error| {
+    let permit = context.passed(&facts).await.map_err(|error| {
         UpstreamError::never_sent(format!("the audit log cannot be written: {error}"))
     })?;
     let looked = async {

@@ -21,13 +21,13 @@ pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// The layers above the exchange.
 pub(crate) trait UpperLayers: Send + Sync {
-    /// Dispatches a message again after its approval.
+    /// Dispatches a message again, after its approval or with a newer registry.
     fn dispatch_again<'a>(
         &self,
         context: &'a RequestContext,
         body: &'a Bytes,
         headers: Option<&'a HeaderMap>,
-        waiting: HeldCall,
+        waiting: Option<HeldCall>,
     ) -> BoxFuture<'a, Outbound>;
 
     /// Serves `resources/subscribe` of a legacy client at a modern server. None if the request can be

@@ -41,12 +41,16 @@ pub(crate) async fn run(gate: Arc<Gate>, read_settings: Option<ReadSettings>) {
     let mut every = tokio::time::interval(Duration::from_millis(POLL_MS));
     every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let (mut ticks, mut seen) = (0_u64, None);
+    gate.registry_loaded();
+    let mut tried = 0;
     let mut forgetting: Option<tokio::task::JoinHandle<()>> = None;
     let read_settings: Option<Arc<dyn Fn() -> Changed + Send + Sync>> =
         read_settings.map(Arc::from);
     loop {
         tokio::select! {
             _ = every.tick() => {}
+            // Requests wait for it. One that cannot be read is tried again with the next tick.
+            wanted = services.ledger.registry_wanted_after(tried) => tried = wanted,
             () = turned_true(&mut stopping) => return gate.state.tasks.save(services),
         }
         let looked = tokio::task::spawn_blocking(reload_task(&gate, read_settings.as_ref()));

@@ -75,7 +75,8 @@ impl Ledger {
             let judged = self.shared.with_lock(|locked| locked.judge(&request))?;
             return Ok(self.admission(judged, verdict, held));
         }
-        let (judged, written) = self.shared.grouped(|locked| locked.judge(&request)).await?;
+        let judge = |locked: &mut LockedLedger<'_>| locked.judge(&request);
+        let (judged, written) = self.shared.grouped(true, judge).await?;
         if let Judged::Admitted { seq, at } = judged {
             let permit = Permit::new(&self.shared, seq, at).bounded_by(verdict);
             let pending = PendingPermit::new(permit, &self.shared, written);
@@ -112,10 +113,28 @@ impl Ledger {
         if !self.waits_for_store() {
             return self.admit_without_policy(facts);
         }
-        let pass = self.shared.grouped(|locked| locked.pass(facts));
+        let pass = self.shared.grouped(!facts.grant.is_empty(), |locked| locked.pass(facts));
         let ((seq, at), written) = pass.await?;
         let permit = Permit::new(&self.shared, seq, at);
         PendingPermit::new(permit, &self.shared, written).written().await
+    }
+
+    /// Verdicts of this process are by the registry of this generation from now on. On Postgres a
+    /// request of a grant is refused with [`LedgerError::RegistryBehind`] while the store has a newer
+    /// one, so a gate that slept learns of a revocation before its next call leaves.
+    pub fn registry_loaded(&self, generation: u64) {
+        self.shared.turns.registry_loaded(generation);
+    }
+
+    /// Waits until a request was refused because the store has a registry after `tried` that is not
+    /// loaded; returns its generation.
+    pub async fn registry_wanted_after(&self, tried: u64) -> u64 {
+        self.shared.turns.registry_wanted_after(tried).await
+    }
+
+    /// Waits until the registry is loaded that requests were refused for.
+    pub async fn registry_caught_up(&self) {
+        self.shared.turns.registry_caught_up().await;
     }
 
     /// [`Ledger::approvals`]; on Postgres as the last turn left them, at most 150 ms ago while one

@@ -33,6 +33,12 @@ pub enum LedgerError {
         "the audit log on `{store}` is damaged at row {seq}: {why}\nhint: run `tollgate audit verify`; restore the database from a copy"
     )]
     DamagedRow { store: String, seq: u64, why: String },
+    #[error("the registry has changed on the store, and this gate has not read the change yet")]
+    RegistryBehind,
+    #[error(
+        "there is no audit log on `{0}` yet\nhint: `tollgate up`, or the first change, begins it; if there was one, restore the database"
+    )]
+    NoLog(String),
     #[error("`{}` has an audit log already\nhint: copy to an empty store or home", .0.display())]
     NotEmpty(PathBuf),
     #[error("the audit log that was copied to `{}` does not end like the original\nhint: stop all gates and copy to another empty place", .0.display())]

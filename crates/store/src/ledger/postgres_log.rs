@@ -40,6 +40,8 @@ pub(crate) struct PostgresLog {
     /// A name that no other replica has, for writers.
     name: String,
     time: StoreTime,
+    /// The generation of the registry when the lock was taken.
+    registry: u64,
 }
 
 /// The server's clock, carried on by ours between two readings; in microseconds.
@@ -67,6 +69,7 @@ impl PostgresLog {
             known_found: true,
             name,
             time: StoreTime::default(),
+            registry: 0,
         })
     }
 
@@ -110,6 +113,7 @@ impl PostgresLog {
         self.locked = true;
         self.known_found = self.sent.seq == 0 || turn.known == Some(self.sent.hash);
         self.fetched = turn.rows;
+        self.registry = turn.registry;
         self.time.read(turn.store_us, clock.now().steady_us);
         Ok(())
     }
@@ -240,6 +244,10 @@ impl PostgresLog {
         let dead: HashSet<Arc<str>> = dead.cloned().collect();
         self.unsent.closed_writers.extend(dead.iter().map(|id| String::from(&**id)));
         Ok(dead)
+    }
+
+    pub(crate) fn registry(&self) -> u64 {
+        self.registry
     }
 
     /// The last row that is in the table.

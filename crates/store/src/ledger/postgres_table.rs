@@ -19,6 +19,8 @@ const ROWS_AT_ONCE: usize = 2_000;
 
 const LOCK: &str = "SELECT log FROM ledger_logs WHERE log = $1 FOR UPDATE";
 const CLOCK: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
+/// How many changes of the registry serving replicas must know.
+const REGISTRY: &str = "SELECT generation FROM registry_state WHERE one = 1";
 /// The known row by its hash alone, and the rows after it.
 const READ: &str = "SELECT seq, CASE WHEN seq = $2 THEN substring(line FROM 1 FOR 64) ELSE line END \
      FROM ledger_rows WHERE log = $1 AND seq >= $2 ORDER BY seq LIMIT 2000";
@@ -68,6 +70,8 @@ pub(crate) struct PostgresTable {
 pub(crate) struct Turn {
     /// The server's clock.
     pub(crate) store_us: u64,
+    /// The generation of the registry.
+    pub(crate) registry: u64,
     /// The hash of the known row, if it is still there.
     pub(crate) known: Option<Hash>,
     /// The rows after it, as lines.
@@ -134,13 +138,15 @@ impl PostgresTable {
             session.client().await?;
             // An error drops the connection, and this with it.
             session.in_transaction = true;
-            let (client, [lock, clock, read]) = session.prepared([LOCK, CLOCK, READ]).await?;
+            let statements = [LOCK, CLOCK, REGISTRY, READ];
+            let (client, [lock, clock, registry, read]) = session.prepared(statements).await?;
             let first: [&(dyn ToSql + Sync); 2] = [&LOG, &signed(known)];
-            let (begun, locked, now, rows) = tokio::join!(
+            let (begun, locked, now, generation, rows) = tokio::join!(
                 biased;
                 client.batch_execute("BEGIN"),
                 client.query(&lock, &[&LOG]),
                 client.query_one(&clock, &[]),
+                client.query_one(&registry, &[]),
                 client.query(&read, &first),
             );
             begun?;
@@ -148,7 +154,8 @@ impl PostgresTable {
                 return Err(StoreError::Unexpected("the log has no row to lock".to_owned()));
             }
             let store_us = u64::try_from(now?.get::<_, i64>(0)).unwrap_or(0);
-            let mut turn = Turn { store_us, known: None, rows: Vec::new() };
+            let registry = unsigned(generation?.get(0));
+            let mut turn = Turn { store_us, registry, known: None, rows: Vec::new() };
             let (mut page, mut last) = (rows?, known);
             turn.known =
                 page.first().filter(|row| is_row(row, known)).and_then(|r| hash_of(r.get(1)));

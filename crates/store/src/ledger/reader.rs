@@ -51,7 +51,10 @@ impl Reader {
 
     pub(crate) fn of(source: LogSource) -> Result<Reader, LedgerError> {
         if source.segments()?.is_empty() {
-            return Err(LedgerError::Gone(source.segment_name(1)));
+            return Err(match &source {
+                LogSource::Files(_) => LedgerError::Gone(source.segment_name(1)),
+                LogSource::Postgres(table) => LedgerError::NoLog(table.name().to_owned()),
+            });
         }
         Ok(Reader { source })
     }

@@ -30,6 +30,7 @@ pub(crate) struct Turns {
     /// There is work for the ledger thread, or its group is complete.
     demand: Condvar,
     settled: watch::Sender<Settlements>,
+    registry: watch::Sender<RegistryRead>,
 }
 
 #[derive(Default)]
@@ -69,6 +70,21 @@ pub(crate) struct Settlements {
     pub(crate) failures: u64,
 }
 
+/// Which registry this process judges by, by its generation.
+#[derive(Clone, Copy)]
+struct RegistryRead {
+    loaded: u64,
+    /// A turn has seen that the store has this one.
+    wanted: u64,
+}
+
+impl Default for RegistryRead {
+    /// A process that loads none is not held to one.
+    fn default() -> RegistryRead {
+        RegistryRead { loaded: u64::MAX, wanted: 0 }
+    }
+}
+
 /// The ledger's state. On Postgres no other thread has it until this is dropped.
 pub(crate) struct CoreGuard<'s> {
     core: MutexGuard<'s, Core>,
@@ -100,7 +116,7 @@ impl Turns {
         free.unwrap_or_else(PoisonError::into_inner).occupied = true;
     }
 
-    /// Outcomes that are queued for the ledger thread.
+    /// Outcomes are queued for the ledger thread.
     pub(crate) fn want_outcomes(&self) {
         self.state().outcomes += 1;
         self.demand.notify_all();
@@ -139,6 +155,34 @@ impl Turns {
         self.settled.send_modify(|known| known.ticket = known.ticket.max(ticket));
     }
 
+    /// Whether this process judges by an older registry than the store had when the turn began.
+    fn is_behind(&self, stored: u64) -> bool {
+        let is_behind = self.registry.borrow().loaded < stored;
+        if is_behind {
+            self.registry.send_modify(|known| known.wanted = known.wanted.max(stored));
+        }
+        is_behind
+    }
+
+    pub(crate) fn registry_loaded(&self, generation: u64) {
+        self.registry.send_modify(|known| known.loaded = generation);
+    }
+
+    /// Returns the generation that a turn has seen, once that is newer than what is loaded and than
+    /// this one.
+    pub(crate) async fn registry_wanted_after(&self, tried: u64) -> u64 {
+        let mut known = self.registry.subscribe();
+        let wanted = known.wait_for(|now| now.wanted > now.loaded.max(tried)).await;
+        wanted.map_or(tried, |now| now.wanted)
+    }
+
+    /// Returns when all is loaded that a turn has seen.
+    pub(crate) async fn registry_caught_up(&self) {
+        let mut known = self.registry.subscribe();
+        // It fails only without a sender, which is here.
+        let _ = known.wait_for(|now| now.loaded >= now.wanted).await;
+    }
+
     /// Remembers whether the store can be reached; until it can, callers fail at once.
     pub(crate) fn turn_ended(&self, error: Option<&LedgerError>) {
         use StoreError::{TimedOut, Unreachable};
@@ -175,15 +219,17 @@ impl SharedLedger {
     }
 
     /// Runs work in an open group and returns its result with that of the group, which must be
-    /// awaited before the result is used. Only on Postgres.
+    /// awaited before the result is used. Only on Postgres. For a grant, the registry that the caller
+    /// has judged by must not be older than the store's.
     pub(crate) async fn grouped<T>(
         &self,
+        is_of_grant: bool,
         work: impl FnOnce(&mut LockedLedger<'_>) -> Result<T, LedgerError>,
     ) -> Result<(T, Arc<CommitResult>), LedgerError> {
         let mut work = Some(work);
         let mut was_woken = false;
         loop {
-            match self.join_group(&mut work, was_woken)? {
+            match self.join_group(&mut work, is_of_grant, was_woken)? {
                 Joined::Done(done, result) => return Ok((done, result)),
                 Joined::Waits(opened) => opened.await.unwrap_or_else(|_| Err(self.stopped()))?,
             }
@@ -194,6 +240,7 @@ impl SharedLedger {
     fn join_group<T>(
         &self,
         work: &mut Option<impl FnOnce(&mut LockedLedger<'_>) -> Result<T, LedgerError>>,
+        is_of_grant: bool,
         was_woken: bool,
     ) -> Result<Joined<T>, LedgerError> {
         let mut state = self.turns.state();
@@ -216,7 +263,11 @@ impl SharedLedger {
             {
                 let now = core.now();
                 let tick = core.state.time.at(now);
-                let done = work(&mut LockedLedger { core: &mut core, now, tick });
+                let done = if is_of_grant && self.turns.is_behind(core.registry()) {
+                    Err(LedgerError::RegistryBehind)
+                } else {
+                    work(&mut LockedLedger { core: &mut core, now, tick })
+                };
                 self.count_open_calls(&core);
                 state.is_full = core.journal.batch_bytes() >= BATCH_BYTES_MAX;
                 if is_complete || state.is_full {

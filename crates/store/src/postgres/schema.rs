@@ -91,6 +91,9 @@ const STEPS: &[&str] = &[
 ",
 ];
 
+/// The version of the tables that this program makes.
+pub(super) const VERSION: usize = STEPS.len();
+
 /// Brings the tables up to this version. Fails if a newer version made them.
 pub(crate) async fn migrate(session: &mut Session) -> Result<(), StoreError> {
     let client = session.client().await?;

@@ -7,8 +7,9 @@ use std::sync::PoisonError;
 use rusqlite::{Connection, OpenFlags, Transaction};
 
 use super::token::push_random;
-use super::{Registry, RegistryError, values};
+use super::{Registry, RegistryError, shared, values};
 use crate::ledger::{Ledger, LedgerError, Note, timestamp};
+use crate::postgres::Address;
 
 /// Identifies one act, in this home and in copies of it.
 const MARK_CHARS: usize = 16;
@@ -215,4 +216,9 @@ pub fn has_unrecorded_acts(gate_db: &Path) -> bool {
     };
     let select = "SELECT EXISTS (SELECT 1 FROM unrecorded)";
     db.query_row(select, [], |row| row.get(0)).unwrap_or(false)
+}
+
+/// The same for a registry that replicas share, read from the store alone.
+pub fn has_unrecorded_acts_on(store: &Address) -> bool {
+    shared::images_of(store, "unrecorded").is_ok_and(|images| !images.is_empty())
 }

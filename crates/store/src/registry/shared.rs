@@ -4,6 +4,7 @@
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use platform::files::FileId;
@@ -60,6 +61,8 @@ pub(super) struct Shared {
     random: Random,
     /// The connection that changes the copy. Readers have another and never wait for the store.
     writer: Mutex<Option<Writer>>,
+    /// The store could not be asked the last time.
+    is_away: AtomicBool,
 }
 
 struct Writer {
@@ -80,6 +83,7 @@ impl Shared {
             path: path.to_owned(),
             random: random.clone(),
             writer: Mutex::new(None),
+            is_away: AtomicBool::new(false),
         };
         shared.table.migrate()?;
         if shared.table.state()?.schema < schema::VERSION {
@@ -95,6 +99,17 @@ impl Shared {
 
     /// Takes what others changed into the copy.
     pub(super) fn pull(&self) -> Result<(), RegistryError> {
+        let pulled = self.try_pull();
+        self.is_away.store(pulled.is_err(), Ordering::Relaxed);
+        pulled
+    }
+
+    /// Whether the last pull failed, so that another one may have to wait for the store.
+    pub(super) fn is_away(&self) -> bool {
+        self.is_away.load(Ordering::Relaxed)
+    }
+
+    fn try_pull(&self) -> Result<(), RegistryError> {
         let mut guard = self.writer()?;
         let Some(writer) = guard.as_mut() else { return Err(RegistryError::Locked) };
         for _ in 0..ATTEMPTS_MAX {
@@ -281,6 +296,14 @@ impl Writer {
         transaction.commit()?;
         Ok(true)
     }
+}
+
+/// All rows of a table of a store. Makes and changes nothing.
+pub(super) fn images_of(
+    store: &Address,
+    table: &'static str,
+) -> Result<Vec<String>, RegistryError> {
+    Ok(StoreTable::start(store)?.images_of(table)?)
 }
 
 /// All rows of a registry, whether replicas share it or not.

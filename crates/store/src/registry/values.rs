@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
+use serde::Deserialize;
 
-use super::Registry;
 use super::error::{ObjectKind, RegistryError};
 use super::names::check_key;
+use super::{Registry, shared};
 use crate::ledger::Checkpoint;
+use crate::postgres::Address;
 
 pub const VALUE_BYTES_MAX: usize = 64 << 10;
 
@@ -23,6 +25,13 @@ pub struct RememberedLog {
     pub row: Option<Checkpoint>,
     /// The log was sealed, so its seal must exist.
     pub is_sealed: bool,
+}
+
+/// A row of the settings as the store has it.
+#[derive(Deserialize)]
+struct StoredValue {
+    key: String,
+    value: String,
 }
 
 impl Registry {
@@ -134,6 +143,16 @@ pub fn log_remembered_by(gate_db: &Path) -> RememberedLog {
     };
     let row = row.and_then(|text| serde_json::from_str(&text).ok());
     RememberedLog { row, is_sealed: sealed.is_some() }
+}
+
+/// The same for a registry that replicas share. Reads the store alone, without a home or a key.
+pub fn log_remembered_on(store: &Address) -> RememberedLog {
+    let unknown = RememberedLog { row: None, is_sealed: true };
+    let Ok(images) = shared::images_of(store, "settings") else { return unknown };
+    let values = images.iter().filter_map(|image| serde_json::from_str::<StoredValue>(image).ok());
+    let values: BTreeMap<_, _> = values.map(|value| (value.key, value.value)).collect();
+    let row = values.get(LOG_KEY).and_then(|text| serde_json::from_str(text).ok());
+    RememberedLog { row, is_sealed: values.contains_key(SEALED_KEY) }
 }
 
 pub(super) fn all(db: &Connection) -> Result<BTreeMap<String, String>, RegistryError> {

@@ -7,9 +7,13 @@ use std::thread;
 
 use policy::Format;
 use rusqlite::Connection;
+use store::clock::Clock;
 use store::home::Home;
+use store::ledger::{Ending, Facts, Ledger, LedgerError, Options, Outcome};
 use store::random::Random;
-use store::registry::{FileNames, GrantState, Registry, RegistryError};
+use store::registry::{
+    FileNames, GrantState, Registry, RegistryError, has_unrecorded_acts_on, log_remembered_on,
+};
 use store::vault::{Vault, run_no_program};
 
 use crate::fixture::{ALLOW_ALL, DENY_ALL, Fixture, NOW_US, SECOND_US};
@@ -220,4 +224,54 @@ fn a_store_that_cannot_be_reached_refuses_changes_and_is_found_again() {
         assert!(tries < 100_000, "it is not found again");
     }
     assert_eq!(labels(&fixture.second()), ["alice"]);
+}
+
+#[test]
+fn a_gate_that_has_not_read_a_revocation_admits_nothing_until_it_has() {
+    let fixture = Fixture::new();
+    let other = fixture.second();
+    fixture.add_builtin("demo");
+    fixture.grant("alice", &[("demo", None)]);
+    let options = Options::default();
+    let ledger = Ledger::open_on_postgres(fixture.address(), Clock::System, options).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let admit = |grant| {
+        let facts = Facts { grant, method: "ping", ..Facts::default() };
+        let permit = runtime.block_on(ledger.passed(&facts))?;
+        permit.settle(&Outcome::new(Ending::Ok))
+    };
+    let load = |registry: &Registry| {
+        let generation = Registry::store_generation(registry.snapshot().unwrap().generation);
+        ledger.registry_loaded(generation);
+        generation
+    };
+    admit("alice").unwrap();
+    let before = load(&fixture.registry);
+    admit("alice").unwrap();
+    other.revoke_grant("alice", NOW_US).unwrap();
+    assert!(matches!(admit("alice"), Err(LedgerError::RegistryBehind)));
+    assert!(matches!(admit("bob"), Err(LedgerError::RegistryBehind)), "anything may have changed");
+    admit("").unwrap();
+    let wanted = runtime.block_on(ledger.registry_wanted_after(before));
+    fixture.registry.refresh().unwrap();
+    assert_eq!(load(&fixture.registry), wanted);
+    runtime.block_on(ledger.registry_caught_up());
+    admit("bob").unwrap();
+}
+
+#[test]
+fn what_a_store_remembers_of_its_log_is_read_without_a_home() {
+    let fixture = Fixture::new();
+    let before = log_remembered_on(fixture.address());
+    assert!(before.row.is_none() && !before.is_sealed);
+    assert!(!has_unrecorded_acts_on(fixture.address()));
+    let options = Options::default();
+    let ledger = Ledger::open_on_postgres(fixture.address(), Clock::System, options).unwrap();
+    let row = ledger.checkpoint().unwrap();
+    fixture.registry.remember_log(&row, NOW_US).unwrap();
+    fixture.registry.log_was_sealed(NOW_US).unwrap();
+    fixture.put_policy("p", ALLOW_ALL).unwrap();
+    let known = log_remembered_on(fixture.address());
+    assert_eq!((known.row, known.is_sealed), (Some(row), true));
+    assert!(has_unrecorded_acts_on(fixture.address()));
 }

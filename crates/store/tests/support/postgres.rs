@@ -78,11 +78,18 @@ impl Server {
 
     /// Runs statements and returns what they print.
     pub(crate) fn sql(&self, text: &str) -> String {
+        self.try_sql(text).unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    /// The same for statements that the server may refuse.
+    pub(crate) fn try_sql(&self, text: &str) -> Result<String, String> {
         let mut psql = Command::new(bin().join("psql"));
         psql.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-U", "tollgate", "-h"]);
         let out = psql.arg(&self.folder).args(["-d", "postgres", "-c", text]).output().unwrap();
-        assert!(out.status.success(), "{text}: {}", String::from_utf8_lossy(&out.stderr));
-        String::from_utf8(out.stdout).unwrap().trim_end().to_owned()
+        if !out.status.success() {
+            return Err(String::from_utf8_lossy(&out.stderr).into_owned());
+        }
+        Ok(String::from_utf8(out.stdout).unwrap().trim_end().to_owned())
     }
 
     /// Ends all at once, as a crash does, and starts again.
@@ -107,6 +114,36 @@ impl Server {
             self.folder.display()
         );
         self.pg_ctl(&["start", "-l", "server.log", "-o", &options]);
+    }
+
+    /// Another server with a copy of this one's data. It follows until it is promoted.
+    pub(crate) fn standby(&self) -> Server {
+        let folder = tempfile::tempdir().unwrap();
+        open_to_server(folder.path());
+        let standby = Server { folder: folder.path().to_owned(), private: Some(folder) };
+        let mut copy = as_server(&bin().join("pg_basebackup"));
+        copy.args(["-U", "tollgate", "-D", "data", "-R", "-X", "stream", "-c", "fast", "-h"]);
+        done(copy.arg(&self.folder).current_dir(&standby.folder));
+        standby.start();
+        standby
+    }
+
+    pub(crate) fn promote(&self) {
+        self.pg_ctl(&["promote"]);
+    }
+
+    /// The database as `pg_dump` writes it.
+    pub(crate) fn dump(&self, file: &Path) {
+        let mut dump = Command::new(bin().join("pg_dump"));
+        dump.args(["-Fc", "-U", "tollgate", "-d", "postgres", "-h"]).arg(&self.folder);
+        done(dump.arg("-f").arg(file));
+    }
+
+    /// As the guide says it.
+    pub(crate) fn restore(&self, file: &Path) {
+        let mut restore = Command::new(bin().join("pg_restore"));
+        restore.args(["--clean", "--if-exists", "-U", "tollgate", "-d", "postgres", "-h"]);
+        done(restore.arg(&self.folder).arg(file));
     }
 
     /// A file that only the server reads.

@@ -21,7 +21,7 @@ pub(super) fn verify(args: &VerifyArgs, context: &Context, out: &mut Out) -> Res
         .with_context(|| format!("cannot read `{}`", home.display()))?;
     // Not opened for writing: a check must not repair or truncate the log.
     let reader = context.read_log()?;
-    let mut evidence = LogEvidence::collect(&home, context, &reader);
+    let mut evidence = LogEvidence::collect(&home, context, &reader)?;
     let verified = Progress::during("verifying", || evidence.verify(&reader, checkpoint.as_ref()));
     match verified {
         Ok(verified) => {

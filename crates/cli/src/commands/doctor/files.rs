@@ -1,7 +1,7 @@
 //! The files of the home: modes, key, database, settings, audit log.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use gateway::{Tls, Validity};
 use platform::disk::{self, Use};
@@ -12,6 +12,7 @@ use store::settings::{Problem, SettingsError};
 use store::vault::{KeyError, copies};
 
 use super::Finding;
+use super::restore::{copy_back, newest_copy, restore_hint};
 use crate::audit_log::seal::{LogEvidence, LogStatus};
 use crate::context::{Context, Stores, database_missing};
 use crate::hints::word;
@@ -260,7 +261,9 @@ fn is_ours(name: &str) -> bool {
 }
 
 pub(super) fn stores(context: &Context, findings: &mut Vec<Finding>) -> Option<Stores> {
-    if let Some(gone) = context.home_path().ok().and_then(|home| database_gone(&home)) {
+    let is_shared = context.store().is_ok_and(|store| store.is_some());
+    let home = context.home_path().ok().filter(|_| !is_shared);
+    if let Some(gone) = home.and_then(|home| database_gone(&home)) {
         findings.push(gone);
         return None;
     }
@@ -278,7 +281,11 @@ pub(super) fn stores(context: &Context, findings: &mut Vec<Finding>) -> Option<S
         findings.push(database(&e.into(), context));
         return None;
     }
-    let message = "`gate.db` is intact, and the vault key is the one it was created with";
+    let what = match stores.store() {
+        Some(store) => visible(&format!("the copy of the registry on `{store}`")),
+        None => "`gate.db`".to_owned(),
+    };
+    let message = format!("{what} is intact, and the vault key is the one it was created with");
     findings.push(Finding::good("database", message));
     key(&stores, findings);
     Some(stores)
@@ -331,43 +338,6 @@ fn database_gone(home: &Path) -> Option<Finding> {
     Some(Finding::wrong("database", message, fix))
 }
 
-/// How to get an intact `gate.db`: the newest copy, which an upgrade made, or a new one.
-fn restore_hint(home: &Path) -> String {
-    if let Some(copy) = newest_copy(home) {
-        return copy_back(home, &copy);
-    }
-    let gate = word(home.join("gate.db"));
-    let [aside, log_aside] = ["gate.db.damaged", "gate.db.damaged-wal"].map(|n| word(home.join(n)));
-    let log = write_ahead_log(home).map(|log| format!(" && mv {} {log_aside}", word(log)));
-    format!(
-        "there is no copy in `backups/`; restore your own copy, or `mv {gate} {aside}{}` and add servers, policies and grants again",
-        log.unwrap_or_default()
-    )
-}
-
-fn copy_back(home: &Path, copy: &Path) -> String {
-    let log = write_ahead_log(home).map(|log| format!(" && rm {}", word(log)));
-    format!(
-        "stop the gate, then `cp {} {}{}`: the copy from before the last upgrade",
-        word(copy),
-        word(home.join("gate.db")),
-        log.unwrap_or_default()
-    )
-}
-
-/// The write-ahead log of a killed process: a restored database would be read with it.
-fn write_ahead_log(home: &Path) -> Option<PathBuf> {
-    Some(home.join("gate.db-wal")).filter(|log| log.exists())
-}
-
-/// The newest copy of `gate.db`, which an upgrade made.
-fn newest_copy(home: &Path) -> Option<PathBuf> {
-    let copies = fs::read_dir(home.join("backups")).into_iter().flatten().flatten();
-    let copies = copies.filter(|copy| copy.file_name().to_string_lossy().starts_with("gate-"));
-    let made = |copy: &fs::DirEntry| copy.metadata().and_then(|found| found.modified()).ok();
-    copies.max_by_key(made).map(|copy| copy.path())
-}
-
 /// A log up to this size is always verified as a whole.
 const VERIFIED_BYTES_MAX: u64 = 64 << 20;
 
@@ -408,7 +378,8 @@ fn verified(stores: &Stores, findings: &mut Vec<Finding>) -> bool {
     const FIX: &str = "`tollgate audit verify`; restore the file from a copy, or keep it as evidence and start a new chain by moving the folder away";
     let folder = stores.home.audit();
     let checked = stores.read_log().map_err(VerifyError::from).and_then(|log| {
-        let mut evidence = LogEvidence::with(stores.home.path(), stores.registry.vault(), &log);
+        let remembered = stores.remembered_log();
+        let mut evidence = LogEvidence::with(remembered, stores.registry.vault(), &log);
         let verified = evidence.verify(&log, None)?;
         Ok((evidence.status(&verified), verified))
     });

@@ -5,9 +5,10 @@ use super::decide::Decided;
 use super::incoming::{IncomingRequest, Target};
 use super::rounds::{admit_further_round, check_urls_opened, unpark_call};
 use super::via_client;
+use crate::exchange::context::RequestContext;
 use crate::exchange::outbound::Outbound;
 use crate::exchange::rounds::{RoundContent, RoundState};
-use crate::exchange::{approvals, bridge, client_approval, error_responses, skills};
+use crate::exchange::{approvals, bridge, client_approval, error_responses, refuse, skills};
 use crate::runtime::{Services, permits};
 use crate::session::InFlightGuard;
 use mcp::{Method, Named};
@@ -99,6 +100,9 @@ async fn admit_first(
         Ok(Admission::Asked(waiting)) => {
             return Err(refuse(incoming, target, verdict, waiting.denial()));
         }
+        Err(LedgerError::RegistryBehind) => {
+            return Err(judge_again(incoming, in_flight.take()).await);
+        }
         Err(error) => {
             return Err(refuse(
                 incoming,
@@ -109,6 +113,19 @@ async fn admit_first(
         }
     };
     wait_until_durable(incoming, target, verdict, facts, permit).await
+}
+
+/// Judges a call again with the registry that the store has, which its gate had not read: the grant may be
+/// revoked, the policy another.
+async fn judge_again(incoming: &IncomingRequest<'_>, in_flight: Option<InFlightGuard>) -> Outbound {
+    // The dispatch below registers the request id again.
+    drop(in_flight);
+    let Some(grantee) = incoming.context.grantee_of_newer_registry().await else {
+        return refuse::revoked(incoming.context, incoming.body);
+    };
+    let context = RequestContext { grantee, ..incoming.context.clone() };
+    let upper_layers = context.state.upper_layers;
+    upper_layers.dispatch_again(&context, incoming.body, incoming.headers, None).await
 }
 
 /// Calls that arrive together are recorded in one write and sent together, so that their server wakes up once.
@@ -229,7 +246,7 @@ async fn own_act(incoming: &IncomingRequest<'_>, facts: &Facts<'_>) -> Result<Pe
     if let Some(permit) = existing {
         return Ok(*permit);
     }
-    incoming.context.services().ledger.passed(facts).await.map_err(|error| {
+    incoming.context.passed(facts).await.map_err(|error| {
         Outbound::ok(error_responses::denied(
             &incoming.request.id,
             &error_responses::ledger_failure(&error),

@@ -13,7 +13,7 @@ use crate::runtime::permits;
 use mcp::{Era, Method, ProtocolError, code, error_body};
 use policy::Verdict;
 use policy::json::{Kind, Value};
-use store::ledger::{Admission, Ending, Facts, Permit};
+use store::ledger::{Admission, Ending, Facts, LedgerError, Permit};
 
 /// Opens the state of a further round, if the request has one.
 pub(super) fn open_round_state(
@@ -75,7 +75,14 @@ pub(super) async fn admit_further_round(
     facts: &Facts<'_>,
 ) -> Result<Permit, Outbound> {
     let ledger = &incoming.context.services().ledger;
-    match ledger.continued(verdict, state.call, running, facts).await {
+    let continued = loop {
+        let continued = ledger.continued(verdict, state.call, running, facts).await;
+        let is_behind = matches!(continued, Err(LedgerError::RegistryBehind));
+        if !is_behind || incoming.context.grantee_of_newer_registry().await.is_none() {
+            break continued;
+        }
+    };
+    match continued {
         Ok(Admission::Permit(permit)) => Ok(permit),
         Ok(Admission::Denied(denial)) => Err(refuse(incoming, target, verdict, &denial)),
         Ok(Admission::Asked(waiting)) => Err(refuse(incoming, target, verdict, waiting.denial())),

@@ -50,6 +50,14 @@ impl Core {
         }
     }
 
+    /// The generation of the registry at the begin of the turn; files know none.
+    pub(crate) fn registry(&self) -> u64 {
+        match &self.journal.log {
+            LogStorage::Files(_) => 0,
+            LogStorage::Postgres(log) => log.registry(),
+        }
+    }
+
     /// Ledger time minus the steady clock of this machine.
     pub(crate) fn offset_us(&self) -> i64 {
         let offset_us = self.state.time.offset_us();

@@ -23,6 +23,8 @@ const LOCK: &str = "SELECT store, seq, mark, schema, oldest, full_from FROM regi
 const MARK: &str = "SELECT mark FROM registry_changes WHERE seq = $1";
 const LATER: &str = "SELECT table_name, key, image FROM registry_rows WHERE seq > $1";
 const ALL: &str = "SELECT table_name, key, image FROM registry_rows WHERE image IS NOT NULL";
+const IMAGES_OF: &str =
+    "SELECT image FROM registry_rows WHERE table_name = $1 AND image IS NOT NULL";
 const IMAGES: &str = "SELECT id, image FROM registry_rows WHERE id = ANY($1) AND image IS NOT NULL";
 const PUT: &str = "INSERT INTO registry_rows (id, table_name, key, image, seq) \
      SELECT new.id, new.table_name, new.key, new.image, $5 \
@@ -104,6 +106,15 @@ impl StoreTable {
     /// Makes the tables if they are missing or older.
     pub(super) fn migrate(&self) -> Result<(), StoreError> {
         self.link.run(schema::migrate)
+    }
+
+    /// All rows of a table, as they are in the store.
+    pub(super) fn images_of(&self, table: &'static str) -> Result<Vec<String>, StoreError> {
+        self.link.run(async move |session| {
+            let (client, [images]) = session.prepared([IMAGES_OF]).await?;
+            let rows = client.query(&images, &[&table]).await?;
+            Ok(rows.iter().map(|row| row.get(0)).collect())
+        })
     }
 
     pub(super) fn state(&self) -> Result<State, StoreError> {
