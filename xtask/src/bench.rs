@@ -16,6 +16,7 @@ pub(crate) mod cost;
 mod gate_settings;
 mod no_audit_build;
 pub(crate) mod pages;
+pub(crate) mod scale;
 pub(crate) mod whoop;
 
 /// Tools in the policy and on the upstream; the performance target names this number.

@@ -39,6 +39,7 @@ cargo xtask bench gate       cost of the gate compared with a direct connection 
 cargo xtask bench cost       latency at 200 calls a second, and of a decision alone [--quick]
 cargo xtask bench catalog    speed of catalogue import and search [--quick]
 cargo xtask bench whoop      the WHOOP server compared with the public Python server [--quick]
+cargo xtask bench scale      a call on Postgres compared with files, and calls a second through several gates [--quick]
 cargo xtask bench pages      speed and size of the dashboard's pages with a million audit rows, and what an open one costs calls [--rows N] [--debug]
 cargo xtask bench insights   1,000 people with planted effects, and ten years of data
 cargo xtask bench ten-years  only the ten years: every insight tool and the report, through the binary
@@ -103,6 +104,9 @@ fn measure(root: &Path, rest: &[String]) -> Result<bool> {
         }
         Some((what, options)) if what == "whoop" => {
             bench::whoop::whoop(root, options).map(|()| true)
+        }
+        Some((what, options)) if what == "scale" => {
+            bench::scale::scale(root, options).map(|()| true)
         }
         Some((what, options)) if what == "pages" => {
             bench::pages::pages(root, options).map(|()| true)

@@ -42,6 +42,7 @@ const STEPS: &[Step] = &[
     Step { name: "clients", run: clients },
     Step { name: "pages", run: pages },
     Step { name: "packages", run: packages },
+    Step { name: "deploy", run: deploy },
     Step { name: "insights", run: crate::insights::compare },
 ];
 
@@ -143,6 +144,14 @@ fn pages(root: &Path) -> Result<Tally> {
 fn packages(root: &Path) -> Result<Tally> {
     let tollgate = built(root)?;
     crate::packages::run(root, crate::tools::ensure()?, &tollgate)
+}
+
+/// The Helm chart, rendered, and the Compose file, by the schemas of Kubernetes and Compose.
+fn deploy(root: &Path) -> Result<Tally> {
+    let tollgate = built(root)?;
+    let mut check = Command::new(crate::tools::deploy_python()?);
+    let status = check.arg(root.join("tests/e2e/deploy.py")).arg(root).arg(tollgate).status();
+    Ok(Tally::one(status.context("cannot start Python")?.success()))
 }
 
 /// The same peers without a gate.

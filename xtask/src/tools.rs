@@ -77,6 +77,14 @@ pub(crate) fn packages_python() -> Result<PathBuf> {
     Ok(dir.join("venv-packages/bin/python"))
 }
 
+/// The Python environment with the schemas of Kubernetes and Compose.
+pub(crate) fn deploy_python() -> Result<PathBuf> {
+    let (dir, _lock) = folder()?;
+    let e2e = crate::root()?.join("tests/e2e");
+    install_python(&e2e, &dir, "requirements-deploy.txt", "venv-deploy")?;
+    Ok(dir.join("venv-deploy/bin/python"))
+}
+
 /// Where everything is installed, locked: two runs at once would install over each other.
 pub(crate) fn folder() -> Result<(PathBuf, fs::File)> {
     programs::ensure()?;

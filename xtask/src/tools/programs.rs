@@ -49,8 +49,23 @@ pub(crate) fn ensure() -> Result<()> {
 }
 
 fn has_postgres(folder: &str) -> bool {
-    let versions = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    versions.into_iter().any(|version| version.path().join("bin/initdb").is_file())
+    postgres_in(folder).is_some()
+}
+
+/// Where the programs of the newest Postgres server are.
+pub(crate) fn postgres_programs() -> Option<PathBuf> {
+    postgres_in(POSTGRES.0)
+}
+
+fn postgres_in(folder: &str) -> Option<PathBuf> {
+    let versions = fs::read_dir(folder).into_iter().flatten().flatten();
+    let version = |entry: &fs::DirEntry| entry.file_name().to_str()?.parse::<u32>().ok();
+    let mut found: Vec<(u32, PathBuf)> = versions
+        .filter_map(|entry| Some((version(&entry)?, entry.path().join("bin"))))
+        .filter(|(_, bin)| bin.join("initdb").is_file())
+        .collect();
+    found.sort();
+    found.pop().map(|(_, bin)| bin)
 }
 
 pub(crate) fn ensure_packaging() -> Result<()> {
