@@ -243,6 +243,34 @@ fn a_body_that_arrives_after_a_policy_was_changed_is_judged_by_the_new_one() {
     assert!(answer.contains("not this one"), "{answer}");
 }
 
+/// A server that starts once a file is there, and says that it was asked to.
+const SLOW_START: &str = "touch asked; while [ ! -e go ]; do sleep 0.05; done; exec cat";
+
+#[test]
+fn a_call_that_waited_for_its_server_is_not_judged_by_an_older_policy() {
+    let mut gate = Gate::new();
+    let folder = gate.folder.path().to_owned();
+    let program = format!("cd '{}'; {SLOW_START}", folder.display());
+    gate.run(&["server", "add", "slow", "--", "sh", "-c", &program]);
+    gate.policy("rules", &json!({ "version": "1", "default": "allow" }));
+    let token = gate.grant("agent", &["slow=rules"]);
+    gate.up();
+    let client = gate.client(&token, "/mcp/slow");
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| client.call("echo", &json!({})).body);
+        until("the server is started", Duration::from_secs(10), || folder.join("asked").exists());
+        gate.policy("rules", &json!({ "version": "1", "default": "deny" }));
+        until("the policy applies", Duration::from_secs(5), || {
+            client.call("echo", &json!({})).refused()
+        });
+        std::fs::write(folder.join("go"), "").unwrap();
+        let answer = waiting.join().unwrap();
+        assert!(answer.contains("the policy changed"), "{answer}");
+    });
+    assert_eq!(gate.admitted("echo"), 0);
+    assert!(gate.decisions().iter().any(|row| row["code"] == "policy_changed"));
+}
+
 #[test]
 fn p20_one_grant_never_gets_what_belongs_to_another() {
     let (gate, _recorder, alice) = Gate::with_recorder();

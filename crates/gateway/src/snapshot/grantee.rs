@@ -42,10 +42,15 @@ impl ServerAccess {
         ServerAccess { shown_revision: server.shown_revision(), server, rules }
     }
 
-    /// Whether it is the same server under the same rules, with the same tools accepted.
-    pub(crate) fn same_as(&self, other: &ServerAccess) -> bool {
+    /// Whether both are judged by the same rules.
+    pub(crate) fn has_rules_of(&self, other: &ServerAccess) -> bool {
         let rules = |access: &ServerAccess| access.rules.as_ref().map(Arc::as_ptr);
         rules(self) == rules(other)
+    }
+
+    /// Whether it is the same server under the same rules, with the same tools accepted.
+    pub(crate) fn same_as(&self, other: &ServerAccess) -> bool {
+        self.has_rules_of(other)
             && Arc::ptr_eq(&self.server, &other.server)
             && self.shown_revision == other.shown_revision
     }

@@ -12,7 +12,7 @@ use crate::exchange::{
     connect, error_responses, refuse, sign_in, skills, subject, tasks, tool_check,
 };
 use crate::snapshot::{Rules, ServerAccess};
-use crate::upstream::UpstreamError;
+use crate::upstream::{NotSent, UpstreamError};
 use crate::upstream::peer::Peer;
 use crate::upstream::pins::Pins;
 use mcp::{ClientInfo, Era, Method};
@@ -179,7 +179,7 @@ async fn checked_peer(
         Box::pin(tool_check::checked_peer(incoming.context, target.access, incoming.era)).await;
     unjudged.is_over = true;
     let peer = peer.map_err(|error| unreachable_response(incoming, target, facts, &error))?;
-    check_grant(incoming, target).map(|()| peer)
+    check_access(incoming, target, facts).map(|()| peer)
 }
 
 /// Waits until the grant has a login, if the user agreed to sign in. The call then goes on; without a login it
@@ -198,20 +198,28 @@ async fn wait_for_sign_in(
     let mut unjudged = UnjudgedRequest { incoming, facts, is_over: false };
     sign_in::until_signed_in(incoming.context, server, sign_in::RETRY_WAIT_MAX).await;
     unjudged.is_over = true;
-    check_grant(incoming, target)
+    check_access(incoming, target, facts)
 }
 
-/// Checks after a wait that the grant still has the server.
-fn check_grant(incoming: &IncomingRequest<'_>, target: &Target<'_>) -> Result<(), Outbound> {
-    match incoming
-        .context
-        .state
-        .snapshots
-        .current_grantee(&incoming.context.grantee, Some(&target.access.server.name))
-    {
-        Some(_) => Ok(()),
-        None => Err(refuse::revoked(incoming.context, incoming.body)),
+/// Checks after a wait that the grant still has the server, under the rules that will judge the request.
+fn check_access(
+    incoming: &IncomingRequest<'_>,
+    target: &Target<'_>,
+    facts: &Facts<'_>,
+) -> Result<(), Outbound> {
+    let context = incoming.context;
+    let server = &target.access.server.name;
+    let now = context.state.snapshots.current_grantee(&context.grantee, Some(server));
+    let Some(now) = now.as_ref().and_then(|grantee| grantee.accesses.get(server.as_str())) else {
+        return Err(refuse::revoked(context, incoming.body));
+    };
+    if now.has_rules_of(target.access) {
+        return Ok(());
     }
+    let reason = "the policy changed while the call waited for its server; call again";
+    let refusal = Refusal { kind: RefusalKind::Denied, code: "policy_changed", reason };
+    let error = UpstreamError::NeverSent { why: NotSent::Other(reason.to_owned()) };
+    Err(refused(incoming, target, facts, &refusal, &error))
 }
 
 /// A request that waits for its server before it can be judged. If its client hangs up, this writes the only
@@ -295,7 +303,7 @@ fn check_param_headers(
     })
 }
 
-/// The server could not be reached before the decision. Records the attempt.
+/// The server could not be reached before the decision.
 fn unreachable_response(
     incoming: &IncomingRequest<'_>,
     target: &Target<'_>,
@@ -304,7 +312,18 @@ fn unreachable_response(
 ) -> Outbound {
     let refusal =
         Refusal { kind: RefusalKind::Denied, code: "unreachable", reason: &error.to_string() };
-    if let Err(error) = incoming.context.services().ledger.record_soon(&refusal, facts, None) {
+    refused(incoming, target, facts, &refusal, error)
+}
+
+/// Records that a request ended before the decision, and responds why.
+fn refused(
+    incoming: &IncomingRequest<'_>,
+    target: &Target<'_>,
+    facts: &Facts<'_>,
+    refusal: &Refusal<'_>,
+    error: &UpstreamError,
+) -> Outbound {
+    if let Err(error) = incoming.context.services().ledger.record_soon(refusal, facts, None) {
         return denied(incoming, &error_responses::ledger_failure(&error));
     }
     incoming.not_sent(&target.access.server.name, error)
