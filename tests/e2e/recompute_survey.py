@@ -27,7 +27,7 @@ SEGMENT_MIN = 14
 MAD_EFFICIENCY, MEDIAN_VARIANCE, ORDINARY_VARIANCE = 0.37, 1.57, 0.911
 # The 99 % quantile of Bai's distribution of an estimated day.
 DAY_QUANTILE = 19.77
-WELCH_MIN, NIGHTS_MIN = 14, 5
+WELCH_MIN, NIGHTS_MIN, WIDER_P = 14, 5, 0.05
 
 t_reach = lambda freedom: scipy.stats.t.ppf(0.975, freedom)
 t_p = lambda t, freedom: 2 * scipy.stats.t.sf(abs(t), freedom)
@@ -132,7 +132,10 @@ def behaviour(outcome, answers, lag):
     squares = [squares[inside.yes == own].sum() for own in (1, 0)]
     of_weights = [(weights**2 / own).sum() / weights.sum() ** 2 for own in (a, b)]
     freedoms = [own.sum() - len(both) for own in (a, b)]
-    if min(a.sum(), b.sum()) >= WELCH_MIN:
+    spreads = [square / max(free, 1) for square, free in zip(squares, freedoms)]
+    small, large = (0, 1) if a.sum() <= b.sum() else (1, 0)
+    wider = scipy.stats.f.sf(spreads[small] / spreads[large], freedoms[small], freedoms[large])
+    if min(a.sum(), b.sum()) >= WELCH_MIN and wider < WIDER_P:
         parts = [(square / max(free, 1) * part, free) for square, free, part in zip(squares, freedoms, of_weights)]
     else:  # one spread for both sides
         parts = [(sum(squares) / max(sum(freedoms), 1) * sum(of_weights), sum(freedoms))]

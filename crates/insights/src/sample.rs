@@ -1,6 +1,6 @@
 //! Statistics of plain samples, and the distributions that intervals and p-values come from.
 
-use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
+use statrs::distribution::{ContinuousCDF, FisherSnedecor, Normal, StudentsT};
 
 /// The share of a normal distribution's standard deviation that the MAD is.
 const MAD_TO_SIGMA: f64 = 1.4826;
@@ -64,6 +64,15 @@ pub(crate) fn ranks(values: &[f64]) -> Vec<f64> {
         below += tied.len();
     }
     ranks
+}
+
+/// How often chance makes a ratio of two variances at least this large. 1 where there are no degrees of freedom.
+pub(crate) fn p_of_f(ratio: f64, freedom: f64, freedom_below: f64) -> f64 {
+    match FisherSnedecor::new(freedom, freedom_below) {
+        Ok(distribution) if ratio.is_finite() => distribution.sf(ratio.max(0.0)),
+        Ok(_) if ratio.is_infinite() => 0.0,
+        _ => 1.0,
+    }
 }
 
 /// The two-sided p-value of a t statistic. 1 where there are no degrees of freedom.
