@@ -94,7 +94,7 @@ fn served(gate: &Gate, port: &str, answers: Answers) -> (Child, String) {
     (server, port.trim().to_owned())
 }
 
-fn script(gate: &Gate) -> String {
+pub(crate) fn script(gate: &Gate) -> String {
     let file = gate.folder.path().join("peer.py");
     std::fs::write(&file, PEER).unwrap();
     file.to_str().unwrap().to_owned()

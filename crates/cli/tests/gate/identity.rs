@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::eras::script;
 use crate::http_client::{Client, call};
 use crate::recorder::tool;
 use crate::test_gate::{Gate, TOOLS, Watch, rounds, until};
@@ -243,31 +244,35 @@ fn a_body_that_arrives_after_a_policy_was_changed_is_judged_by_the_new_one() {
     assert!(answer.contains("not this one"), "{answer}");
 }
 
-/// A server that starts once a file is there, and says that it was asked to.
-const SLOW_START: &str = "touch asked; while [ ! -e go ]; do sleep 0.05; done; exec cat";
+/// Starts a server once a file is there, and says that it was asked to.
+const SLOW_START: &str = "touch asked; while [ ! -e go ]; do sleep 0.05; done; exec python3";
 
 #[test]
 fn a_call_that_waited_for_its_server_is_not_judged_by_an_older_policy() {
     let mut gate = Gate::new();
     let folder = gate.folder.path().to_owned();
-    let program = format!("cd '{}'; {SLOW_START}", folder.display());
+    let go = folder.join("go");
+    std::fs::write(&go, "").unwrap();
+    let program = format!("cd '{}'; {SLOW_START} {} legacy", folder.display(), script(&gate));
     gate.run(&["server", "add", "slow", "--", "sh", "-c", &program]);
     gate.policy("rules", &json!({ "version": "1", "default": "allow" }));
+    std::fs::remove_file(&go).unwrap();
+    std::fs::remove_file(folder.join("asked")).unwrap();
     let token = gate.grant("agent", &["slow=rules"]);
     gate.up();
     let client = gate.client(&token, "/mcp/slow");
     thread::scope(|scope| {
-        let waiting = scope.spawn(|| client.call("echo", &json!({})).body);
+        let waiting = scope.spawn(|| client.call("touch", &json!({})).text());
         until("the server is started", Duration::from_secs(10), || folder.join("asked").exists());
         gate.policy("rules", &json!({ "version": "1", "default": "deny" }));
         until("the policy applies", Duration::from_secs(5), || {
-            client.call("echo", &json!({})).refused()
+            client.call("touch", &json!({})).refused()
         });
-        std::fs::write(folder.join("go"), "").unwrap();
+        std::fs::write(&go, "").unwrap();
         let answer = waiting.join().unwrap();
         assert!(answer.contains("the policy changed"), "{answer}");
     });
-    assert_eq!(gate.admitted("echo"), 0);
+    assert_eq!(gate.admitted("touch"), 0);
     assert!(gate.decisions().iter().any(|row| row["code"] == "policy_changed"));
 }
 

@@ -12,9 +12,9 @@ use crate::exchange::{
     connect, error_responses, refuse, sign_in, skills, subject, tasks, tool_check,
 };
 use crate::snapshot::{Rules, ServerAccess};
-use crate::upstream::{NotSent, UpstreamError};
 use crate::upstream::peer::Peer;
 use crate::upstream::pins::Pins;
+use crate::upstream::{NotSent, UpstreamError};
 use mcp::{ClientInfo, Era, Method};
 use policy::{
     Call, Caller, Code, Decision, Definition, Denial, Effects, HiddenAs, Subject, ToolFacts,
