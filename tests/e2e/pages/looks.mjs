@@ -33,8 +33,12 @@ async function shoot(page, name) {
 
 async function checkWidth(page, name, faults) {
   const { width } = page.viewportSize();
-  const wide = await page.evaluate(() => document.scrollingElement.scrollWidth);
-  if (wide > width) faults.push(`${name} at ${width}: ${wide} pixels wide`);
+  const [wide, widest] = await page.evaluate(() => {
+    const root = document.scrollingElement;
+    const ends = [...root.querySelectorAll('main *')].filter((one) => one.getBoundingClientRect().right > innerWidth);
+    return [root.scrollWidth, ends.at(-1)?.outerHTML.slice(0, 160) ?? ''];
+  });
+  if (wide > width) faults.push(`${name} at ${width}: ${wide} pixels wide: ${widest}`);
 }
 
 /// Looks at the page that is open, in both color schemes.
